@@ -1,0 +1,1 @@
+"""Numerics that methods of more than one family need; one topic per module."""
