@@ -24,7 +24,7 @@ format: $(VENV)/.dev
 	$(VENV)/bin/ruff format .
 
 docs: $(VENV)/.dev
-	$(VENV)/bin/python -m docs.build --check
+	$(VENV)/bin/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
 bench: $(VENV)/.dev
 	$(VENV)/bin/python -m benchmarks $(SLUG)
