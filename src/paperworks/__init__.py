@@ -8,7 +8,7 @@ import lazy_loader as _lazy
 
 __version__ = "0.1.0"
 
-FAMILIES = ("conformal", "imbalanced")
+FAMILIES = ("causal", "conformal", "evaluate", "imbalanced")
 
 __getattr__, __dir__, __all__ = _lazy.attach(__name__, submodules=[*FAMILIES, "bench", "datasets", "studies"])
 __all__ += ["FAMILIES", "__version__"]
