@@ -1,0 +1,11 @@
+from .catalog import available as available
+from .catalog import info as info
+from .catalog import load as load
+from .catalog import names as names
+from .encode import tabular_encoder as tabular_encoder
+from .files import OwnFile as OwnFile
+from .files import own_file as own_file
+from .record import DataError as DataError
+from .record import Dataset as Dataset
+from .record import Table as Table
+from .remote import remote_file as remote_file
