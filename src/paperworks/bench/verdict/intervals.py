@@ -40,8 +40,9 @@ class Interval:
 def mean_interval(values: ArrayLike, *, confidence: float = 0.95) -> Interval:
     """Return a confidence interval for the mean of independent values.
 
-    Bias-corrected and accelerated bootstrap with a fixed stream for 6 to 1000 values; Student's t for more, where the
-    bootstrap adds nothing, and for fewer, where it is far too narrow; ``constant`` if all values are equal.
+    Bias-corrected and accelerated bootstrap with a fixed stream for 6 to 1000 values, at a level expanded for the
+    number of values [1]_; Student's t for more, where the bootstrap adds nothing, and for fewer, where it is far too
+    narrow; ``constant`` if all values are equal.
 
     Parameters
     ----------
@@ -59,6 +60,11 @@ def mean_interval(values: ArrayLike, *, confidence: float = 0.95) -> Interval:
     ------
     ValueError
         If `values` is empty, not one-dimensional or not finite, or `confidence` is outside (0, 1).
+
+    References
+    ----------
+    .. [1] T. C. Hesterberg (2015). What teachers should know about the bootstrap: resampling in the undergraduate
+       statistics curriculum. arXiv:1411.5279.
 
     Examples
     --------
@@ -86,42 +92,52 @@ def mean_intervals(
 ) -> tuple[Floats, Floats, Floats, list[IntervalMethod]]:
     """Return means, lower and upper bounds and the methods for all rows of a matrix at once; see `mean_interval`."""
     n_rows, n = rows.shape
+    # On the scale of its largest value no row overflows before its mean does.
+    scale = np.abs(rows).max(axis=1, keepdims=True)
+    rows = np.divide(rows, scale, out=np.zeros_like(rows), where=scale > 0)
     constant = rows.min(axis=1) == rows.max(axis=1)
-    with np.errstate(over="ignore"):
-        means = np.where(constant, rows[:, 0], rows.mean(axis=1))
+    means = np.where(constant, rows[:, 0], rows.mean(axis=1))
     low, high = means.copy(), means.copy()
     methods: list[IntervalMethod] = ["constant"] * n_rows
     varied = np.flatnonzero(~constant)
-    if not MIN_PAIRS <= n <= max_bca:
-        with np.errstate(over="ignore", invalid="ignore"):
-            half = stats.t.ppf((1 + confidence) / 2, n - 1) * rows[varied].std(axis=1, ddof=1) / math.sqrt(n)
+    if varied.size and not MIN_PAIRS <= n <= max_bca:
+        half = stats.t.ppf((1 + confidence) / 2, n - 1) * rows[varied].std(axis=1, ddof=1) / math.sqrt(n)
         low[varied], high[varied] = means[varied] - half, means[varied] + half
         for i in varied:
             methods[i] = "student"
-        return means, low, high, methods
-    chunk = max(1, 4_000_000 // (n * n))
-    for start in range(0, varied.size, chunk):
-        index = varied[start : start + chunk]
-        low[index], high[index] = _bootstrap(rows[index], confidence, resamples, "BCa")
-        for i in index:
+    elif varied.size:
+        spread = np.ptp(rows[varied], axis=1)
+        centred = (rows[varied] - means[varied, None]) / spread[:, None]
+        bounds = np.full((2, varied.size), np.nan)
+        # A bootstrap of n values is too narrow by sqrt(1 - 1/n) and knows no t distribution; a wider level makes up for
+        # it. Without, 5 % of true nulls at n = 10 would "hold" instead of 2.5 %.
+        widened = 2 * stats.norm.cdf(math.sqrt(n / (n - 1)) * stats.t.ppf((1 + confidence) / 2, n - 1)) - 1
+        chunk = max(1, 4_000_000 // (n * n))
+        for start in range(0, varied.size, chunk):
+            part = slice(start, start + chunk)
+            bounds[:, part] = _bootstrap(centred[part], widened, resamples, "BCa")
+        for j, i in enumerate(varied):
             methods[i] = "bca"
-    for i in varied:
-        if not (math.isfinite(low[i]) and math.isfinite(high[i])):
-            bounds = _bootstrap(rows[i : i + 1], confidence, resamples, "percentile")
-            low[i], high[i] = bounds[0][0], bounds[1][0]
-            methods[i] = "percentile"
-    return means, low, high, methods
+            if not np.isfinite(bounds[:, j]).all():
+                methods[i] = "percentile"
+                bounds[:, j] = _bootstrap(centred[j : j + 1], widened, resamples, "percentile")[:, 0]
+        low[varied], high[varied] = means[varied] + spread * bounds
+    with np.errstate(over="ignore"):
+        return means * scale[:, 0], low * scale[:, 0], high * scale[:, 0], methods
 
 
-def _bootstrap(
-    rows: Floats, confidence: float, resamples: int, method: Literal["BCa", "percentile"]
-) -> tuple[Floats, Floats]:
+def _mean(values: Floats, axis: int) -> Floats:
+    # Means of resamples that are equal but for rounding must be equal: the bias of BCa counts those below the estimate.
+    return np.round(values.mean(axis=axis), 10)
+
+
+def _bootstrap(rows: Floats, confidence: float, resamples: int, method: Literal["BCa", "percentile"]) -> Floats:
     batch = max(1, 4_000_000 // rows.size)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # a degenerate interval comes as NaN and is dealt with by the caller
         found = stats.bootstrap(
             (rows,),
-            np.mean,
+            _mean,
             axis=-1,
             vectorized=True,
             n_resamples=resamples,
@@ -131,7 +147,7 @@ def _bootstrap(
             rng=np.random.default_rng(_SEED),
         )
     interval = found.confidence_interval
-    return np.atleast_1d(interval.low), np.atleast_1d(interval.high)
+    return np.stack([np.atleast_1d(interval.low), np.atleast_1d(interval.high)])
 
 
 def proportion_interval(successes: int, n: int, confidence: float) -> tuple[float, float]:

@@ -145,7 +145,7 @@ def paired_differences(
     >>> frame = pd.DataFrame(rows, columns=["contender", "seed", "accuracy"])
     >>> frame = frame.assign(dataset="wine", dataset_label="wine", status="ok", error="")
     >>> pairs = paired_differences(frame, Metric("accuracy", "higher"), "ours", "peer")
-    >>> [round(effect, 3) for effect in pairs.effects(threshold=0.0)]
+    >>> pairs.effects(threshold=0.0).round(3).tolist()
     [0.2, -0.1]
     """
     return pair_trials(check_results(results), metric, subject, against, kind, datasets)
@@ -171,13 +171,14 @@ def pair_trials(
     against_undefined = ~(frame["ok_against"].eq(True).to_numpy(dtype=bool) & np.isfinite(y))
     unbounded = np.isinf(x) & (np.sign(x) == sign_of(metric))
     with np.errstate(all="ignore"):
-        effect = sign_of(metric) * (np.log(x / y) if kind == "ratio" else x - y)
+        effect = sign_of(metric) * (np.log(x) - np.log(y) if kind == "ratio" else x - y)
     nonpositive = (x <= 0) | (y <= 0) if kind == "ratio" else np.zeros(x.shape, dtype=bool)
     state = np.select(
         [missing, against_undefined, failed, unbounded, ~np.isfinite(x), nonpositive],
         ["missing", "against", "failed", "unbounded", "undefined", "nonpositive"],
         default="used",
     )
+    largest = np.finfo(np.float64).max  # a difference of huge numbers may overflow
     return Pairs(
         pd.DataFrame(
             {
@@ -186,7 +187,7 @@ def pair_trials(
                 "seed": frame["seed"],
                 "subject": x,
                 "against": y,
-                "effect": np.where(state == "used", effect, np.nan),
+                "effect": np.where(state == "used", np.clip(effect, -largest, largest), np.nan),
                 "state": state,
             }
         )
