@@ -11,7 +11,7 @@ from typing import Any
 from paperworks.datasets import bundled, generated, keel, remote
 from paperworks.datasets.record import DataError, Dataset, Kind
 
-__all__ = ["available", "info", "load", "names"]
+__all__ = ["available", "info", "load", "load_once", "names"]
 
 _DATASETS = {d.name: d for d in (*bundled.DATASETS, *generated.DATASETS, *keel.DATASETS, *remote.DATASETS)}
 _KEPT = 16
@@ -72,7 +72,7 @@ def info(name: str) -> Dataset:
 
 
 def available(name: str) -> bool:
-    """Return whether a data set can be loaded here: its packages are installed and, if it needs one, a network is there.
+    """Return whether a data set can be loaded here: its packages are installed, and its host answers if it has one.
 
     Parameters
     ----------
@@ -125,11 +125,12 @@ def load(name: str) -> Any:
     >>> table.X.shape, table.y.nunique()
     ((178, 13), 3)
     """
-    return _loaded(name).copy()
+    return load_once(name).copy()
 
 
 @lru_cache(maxsize=_KEPT)
-def _loaded(name: str) -> Any:
+def load_once(name: str) -> Any:
+    """Return what `load` copies: the object kept for this process, which must not be changed."""
     record = info(name)
     missing = _missing(record)
     if missing:

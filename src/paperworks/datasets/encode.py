@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import datetime as dt
+import decimal
 import numbers
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from pandas.api import types
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
+from paperworks.datasets.columns import days_since_epoch
+
 __all__ = ["MAX_CATEGORIES", "tabular_encoder"]
 
 MAX_CATEGORIES = 20
 _MISSING = "(missing)"
-_EPOCH = np.datetime64("1970-01-01", "us")
-_DAY = np.timedelta64(1, "D")
 
 Role = Literal["number", "boolean", "date", "text"]
 
@@ -79,7 +81,7 @@ def tabular_encoder(X: pd.DataFrame) -> ColumnTransformer:
     columns: dict[Role, list[Any]] = {"number": [], "boolean": [], "date": [], "text": []}
     for position, name in enumerate(X.columns):
         columns[_role(X.iloc[:, position], name)].append(name if by_name else position)
-    pipelines = {
+    pipelines: dict[Role, tuple[Any, Any]] = {
         "number": (_numbers, SimpleImputer(strategy="median", keep_empty_features=True)),
         "boolean": (_numbers, SimpleImputer(strategy="most_frequent", keep_empty_features=True)),
         "date": (_days, SimpleImputer(strategy="median", keep_empty_features=True)),
@@ -109,7 +111,7 @@ def _role(column: pd.Series[Any], name: Any) -> Role:
     dtype = column.dtype
     if types.is_bool_dtype(dtype) and not isinstance(dtype, pd.CategoricalDtype):
         return "boolean"
-    if types.is_numeric_dtype(dtype) and not types.is_complex_dtype(dtype) or types.is_timedelta64_dtype(dtype):
+    if (types.is_numeric_dtype(dtype) and not types.is_complex_dtype(dtype)) or types.is_timedelta64_dtype(dtype):
         return "number"
     if types.is_datetime64_any_dtype(dtype):
         return "date"
@@ -128,45 +130,32 @@ def _role(column: pd.Series[Any], name: Any) -> Role:
 # bool is a number for Python, so it is asked first.
 _OBJECTS: tuple[tuple[Role, Any], ...] = (
     ("boolean", bool | np.bool_),
-    ("number", numbers.Real),
+    ("number", numbers.Real | decimal.Decimal),
     ("date", dt.date),
 )
 
 
-def _numbers(frame: pd.DataFrame) -> pd.DataFrame:
-    return _by_column(frame, _number)
+def _numbers(frame: pd.DataFrame) -> NDArray[np.float64]:
+    return np.column_stack([_number(frame.iloc[:, i]) for i in range(frame.shape[1])])
 
 
 def _number(column: pd.Series[Any]) -> Any:
     if types.is_timedelta64_dtype(column.dtype):
-        return column.to_numpy() / _DAY
+        return column.to_numpy() / np.timedelta64(1, "D")
     return column.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
-def _days(frame: pd.DataFrame) -> pd.DataFrame:
-    return _by_column(frame, _day)
+def _days(frame: pd.DataFrame) -> NDArray[np.float64]:
+    return np.column_stack([days_since_epoch(frame.iloc[:, i]) for i in range(frame.shape[1])])
 
 
-def _day(column: pd.Series[Any]) -> Any:
-    if types.is_object_dtype(column.dtype):
-        column = pd.to_datetime(column)
-    if isinstance(column.dtype, pd.DatetimeTZDtype):
-        column = column.dt.tz_convert("UTC").dt.tz_localize(None)
-    return (column.to_numpy(dtype="datetime64[us]") - _EPOCH) / _DAY
+def _texts(frame: pd.DataFrame) -> NDArray[np.object_]:
+    return np.column_stack([_text(frame.iloc[:, i]) for i in range(frame.shape[1])])
 
 
-def _texts(frame: pd.DataFrame) -> pd.DataFrame:
-    return _by_column(frame, _text)
-
-
-def _text(column: pd.Series[Any]) -> Any:
+def _text(column: pd.Series[Any]) -> NDArray[np.object_]:
     codes, values = pd.factorize(column.astype(object))
     return np.array([*map(str, values), _MISSING], dtype=object)[codes]  # code -1 is the last: missing
-
-
-def _by_column(frame: pd.DataFrame, convert: Any) -> pd.DataFrame:
-    parts = {i: convert(frame.iloc[:, i]) for i in range(frame.shape[1])}
-    return pd.DataFrame(parts, index=frame.index).set_axis(frame.columns, axis=1)
 
 
 def _combined(feature: Any, category: Any) -> str:
