@@ -1,0 +1,8 @@
+from .interaction_tests import InteractionTestResult as InteractionTestResult
+from .interaction_tests import cross_gram as cross_gram
+from .interaction_tests import factorisation_test as factorisation_test
+from .interaction_tests import interaction_scan as interaction_scan
+from .interaction_tests import joint_independence_test as joint_independence_test
+from .interaction_tests import joint_statistic as joint_statistic
+from .interaction_tests import lancaster_statistic as lancaster_statistic
+from .interaction_tests import streitberg_statistic as streitberg_statistic
