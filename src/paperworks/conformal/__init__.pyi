@@ -4,3 +4,9 @@ from .cojer import dkw_deviation as dkw_deviation
 from .cojer import false_coverage_proportion as false_coverage_proportion
 from .cojer import joint_error_rate as joint_error_rate
 from .cojer import sample_conformal_ranks as sample_conformal_ranks
+from .risk_control import DistortionRiskControl as DistortionRiskControl
+from .risk_control import GuardedGenerator as GuardedGenerator
+from .risk_control import berk_jones_bounds as berk_jones_bounds
+from .risk_control import distortion_risk as distortion_risk
+from .risk_control import distortion_ucb as distortion_ucb
+from .risk_control import prompt_losses as prompt_losses
