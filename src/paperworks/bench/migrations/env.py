@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from paperworks.bench.store import METADATA, VERSION_TABLE
+from paperworks.bench.store.schema import METADATA, VERSION_TABLE
 
 context.configure(
     connection=context.config.attributes["connection"],
