@@ -120,8 +120,8 @@ def result_table(connection: sa.Connection, run_id: int) -> pd.DataFrame:
         values = connection.execute(
             sa.select(METRIC.c.trial_id, *wide).select_from(in_run).where(here).group_by(METRIC.c.trial_id)
         )
-        numbers = np.array(values.all(), dtype=float)
-        matrix[np.searchsorted(ids, numbers[:, 0].astype(np.int64))] = numbers[:, 1:]
+        with_metrics, *numbers = zip(*values.all(), strict=True)
+        matrix[np.searchsorted(ids, with_metrics)] = np.array(numbers, dtype=float).T
         for state in ("+inf", "-inf", "-zero"):
             special = sa.select(METRIC.c.trial_id, METRIC.c.name).select_from(in_run).where(here)
             found = connection.execute(special.where(METRIC.c.state == state)).all()
@@ -168,20 +168,18 @@ def long_tables(connection: sa.Connection, study: str | None) -> Iterator[pa.Tab
             .where(here)
             .order_by(METRIC.c.trial_id)
         ).all()
-        trial_ids = [row.trial_id for row in metrics]
+        trial_ids, names, values, states = (
+            (list(column) for column in zip(*metrics, strict=True)) if metrics else ([],) * 4
+        )
         without = sorted(set(ids) - set(trial_ids))
-        states = [row.state for row in metrics]
-        n_extra = len(without)
+        empty = [None] * len(without)
         index = np.searchsorted(ids, trial_ids + without)
-        table = pa.table(arrays, list(of_trial)).take(pa.array(index))
+        numbers = [value if state == "finite" else SPECIAL[state] for value, state in zip(values, states, strict=True)]
+        states = ["finite" if state == "-zero" else state for state in states] + ["missing"] * len(without)
         yield pa.table(
-            [pa.array([value] * len(index), kind) for value, kind in zip(run, of_run.values(), strict=True)]
-            + table.columns
-            + [
-                pa.array([row.name for row in metrics] + [None] * n_extra, text),
-                pa.array([decode(row.value, row.state) for row in metrics] + [None] * n_extra, real),
-                pa.array(["finite" if s == "-zero" else s for s in states] + ["missing"] * n_extra, text),
-            ],
+            [pa.repeat(pa.scalar(value, kind), len(index)) for value, kind in zip(run, of_run.values(), strict=True)]
+            + pa.table(arrays, list(of_trial)).take(pa.array(index)).columns
+            + [pa.array(names + empty, text), pa.array(numbers + empty, real), pa.array(states, text)],
             schema=schema,
         )
 
