@@ -40,8 +40,7 @@ _MANY_CLASSES = 20
 _INTEGER = re.compile(r"[+-]?(0|[1-9]\d{0,17})\Z", re.ASCII)
 _CODE = re.compile(r"[+-]?(0\d+|\d{19,})\Z", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?\Z", re.ASCII | re.IGNORECASE)
-_COMMA_CODE = re.compile(r"[+-]?(0\d+|\d{19,})\Z", re.ASCII)
-_NUMBER = re.compile(r"[+-]?\d+(,\d+)?(e[+-]?\d+)?\Z", re.ASCII | re.IGNORECASE)
+_COMMA_NUMBER = re.compile(r"[+-]?\d+(,\d+)?(e[+-]?\d+)?\Z", re.ASCII | re.IGNORECASE)
 _DATE = re.compile(
     r"(\d{4})-(\d{1,2})-(\d{1,2})"
     r"(?:[T ](\d{1,2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?\s*(Z|[+-]\d{2}(?::?\d{2})?)?)?\Z",
@@ -183,7 +182,7 @@ def class_target(source: Source, name: str) -> tuple[pd.Series[Any], tuple[str, 
     DataError
         If cells are empty, the column looks continuous or like an identifier, or has a single class.
     """
-    column, where = source.frame[name], f"{source.path.name}: target {name!r}"
+    column, where = source.column(name), f"{source.path.name}: target {name!r}"
     _refuse_empty(source, name, where)
     notes: list[str] = []
     values = _classes(source, column, where, notes)
@@ -212,22 +211,22 @@ def number_target(source: Source, name: str) -> tuple[pd.Series[Any], tuple[str,
     DataError
         If cells are empty or hold no finite number, or all hold the same one.
     """
-    column, where = source.frame[name], f"{source.path.name}: target {name!r}"
+    column, where = source.column(name), f"{source.path.name}: target {name!r}"
     _refuse_empty(source, name, where)
     notes: list[str] = []
     if _is_text(column):
         texts = _Texts.of(column)
         numbers, comma = _numbers(texts.texts, source)
-        if np.isnan(numbers).any():
-            position, text = texts.first(np.isnan(numbers))
-            raise DataError(f"{where} must hold numbers; row {source.row(position)} holds {text!r}")
+        if not np.isfinite(numbers).all():
+            position, text = texts.first(~np.isfinite(numbers))
+            raise DataError(f"{where} must hold finite numbers; row {source.row(position)} holds {text!r}")
         if comma:
             notes.append(f"{name}: decimal comma read as a point")
         values = texts.spread(numbers, np.float64)
     elif types.is_numeric_dtype(column.dtype) and not types.is_bool_dtype(column.dtype):
         values = column.to_numpy(dtype=np.float64)
     else:
-        raise DataError(f"{where} must hold numbers, it holds {column.dtype}")
+        raise DataError(f"{where} must hold finite numbers, it holds {column.dtype}")
     _refuse_infinite(source, values, where)
     if (values == values[0]).all():
         raise DataError(f"{where} has the same value, {values[0]:g}, in all {len(values)} rows")
@@ -235,7 +234,7 @@ def number_target(source: Source, name: str) -> tuple[pd.Series[Any], tuple[str,
 
 
 def _feature(source: Source, name: str, notes: _Notes, on_missing: str) -> tuple[_Role, Any]:
-    column = source.frame[name]
+    column = source.column(name)
     where = f"{source.path.name}: column {name!r}"
     role: _Role = "number"
     if _is_text(column):
@@ -363,10 +362,10 @@ def _is_text(column: pd.Series[Any]) -> bool:
 
 
 def _refuse_empty(source: Source, name: str, where: str) -> None:
-    column = source.frame[name]
+    column = source.column(name)
     missing = column.isna().to_numpy()
     if _is_text(column):
-        missing |= np.array([isinstance(value, str) and not value.strip() for value in column], dtype=bool)
+        missing = missing | np.array([isinstance(value, str) and not value.strip() for value in column], dtype=bool)
     if missing.any():
         raise DataError(
             f"{where}: {missing.sum()} of {len(missing)} targets are missing, the first in row "

@@ -33,9 +33,9 @@ _PARQUET = (".parquet", ".pq")
 _FRAMES = (*_TEXT, *_PARQUET, ".npz")
 _EXTENSIONS: dict[str, tuple[str, ...]] = {
     "table": _FRAMES,
+    "graph": (".graphml", ".graphml.gz"),
     "matrix": _FRAMES,
     "series": _FRAMES,
-    "graph": (".graphml", ".graphml.gz"),
 }
 _SCHEME = "file:"
 

@@ -9,12 +9,14 @@ import codecs
 import csv
 import gzip
 import io
+import re
+import shlex
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -40,11 +42,22 @@ class Source:
     separator: str = ""
     """The separator of a CSV file; empty for files with typed columns."""
     encoding: str = ""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Columns of a type that no rule takes, with the type; their cells are not read."""
 
     @property
     def typed(self) -> bool:
         """Whether the file says what type a column has."""
         return not self.separator
+
+    def column(self, name: str) -> pd.Series[Any]:
+        """Return a column as it stands; refuse one of a type that no rule takes."""
+        if name in self.refused:
+            raise DataError(
+                f"{self.path.name}: column {name!r} holds {self.refused[name]}; numbers, text, true/false and dates "
+                f"are taken; leave it out with --drop {shlex.quote(name)}"
+            )
+        return self.frame[name]
 
     def row(self, position: int) -> int:
         """Return the number of a row as a spreadsheet shows it (the header is row 1); from 1 in a typed file."""
@@ -85,7 +98,7 @@ def read_csv(path: Path, encoding: str | None, target: str | None) -> Source:
         with _open(path, codec) as stream:
             lines = list(islice(stream, _SAMPLE_LINES))
         if any("\0" in line for line in lines):
-            raise DataError(f"{path.name}: holds zero bytes, so it is not {codec} text; try --encoding utf-16")
+            raise DataError(f"{path.name}: holds zero bytes, so it is not {_spoken(codec)} text; try --encoding utf-16")
         separator = _separator(lines)
         header = next((r for r in csv.reader(lines, **_dialect(separator)) if not _blank(r)), None)
         if header is None:
@@ -113,7 +126,7 @@ def read_csv(path: Path, encoding: str | None, target: str | None) -> Source:
             raise DataError(f"{path.name}: is empty") from error
         except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
             _check_widths(source)
-            raise DataError(f"{path.name}: {str(error).splitlines()[0]}") from error
+            raise DataError(f"{path.name}: {_parser_trouble(error)}") from error
         # A short row does not stop the parser: it fills the row up, and the last column shows it.
         if len(names) > 1 and len(frame) and frame.iloc[:, -1].isna().any():
             _check_widths(source)
@@ -132,7 +145,7 @@ def same_name(name: str, wanted: str | None) -> bool:
 
 
 def read_parquet(path: Path) -> Source:
-    """Read a Parquet file; columns of lists, structures and bytes are refused by name."""
+    """Read a Parquet file; columns of lists, structures and bytes are refused when they are used."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -140,13 +153,14 @@ def read_parquet(path: Path) -> Source:
         table = pq.ParquetFile(path).read()
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{path.name}: is no readable Parquet file ({_first_line(error)})") from error
-    columns = {}
-    for field, column in zip(table.schema, table.columns, strict=True):
-        if field.name in columns:
-            raise DataError(f"{path.name}: the column name {field.name!r} appears twice")
-        if field.name.startswith("__index_level_"):
+    columns: dict[str, Any] = {}
+    refused: dict[str, str] = {}
+    for entry, column in zip(table.schema, table.columns, strict=True):
+        if entry.name in columns:
+            raise DataError(f"{path.name}: the column name {entry.name!r} appears twice")
+        if entry.name.startswith("__index_level_"):
             continue
-        kind = field.type
+        kind = entry.type
         if pa.types.is_dictionary(kind):
             column, kind = column.cast(kind.value_type), kind.value_type
         if pa.types.is_decimal(kind):
@@ -165,12 +179,11 @@ def read_parquet(path: Path) -> Source:
             or pa.types.is_large_string(kind)
             or pa.types.is_string_view(kind)
         ):
-            raise DataError(
-                f"{path.name}: column {field.name!r} holds {kind}; numbers, text, true/false and dates are taken; "
-                f"leave it out with --drop {field.name}"
-            )
-        columns[field.name] = column.to_pandas()
-    return Source(path, pd.DataFrame(columns))
+            refused[entry.name] = str(kind)
+            columns[entry.name] = pd.Series(np.nan, index=range(len(table)))
+            continue
+        columns[entry.name] = column.to_pandas()
+    return Source(path, pd.DataFrame(columns), refused=refused)
 
 
 def read_npz(path: Path, target: str | None) -> Source:
@@ -178,8 +191,8 @@ def read_npz(path: Path, target: str | None) -> Source:
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(f"{path.name}: is no readable NPZ file of plain arrays ({_first_line(error)})") from error
+    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(f"{path.name}: is no readable NPZ file of numbers or text (objects are refused)") from error
     listed = ", ".join(arrays) or "none"
     wanted = next((name for name in arrays if same_name(name, target)), None)
     if target is not None and wanted is None:
@@ -202,6 +215,13 @@ def read_npz(path: Path, target: str | None) -> Source:
             raise DataError(f"{path.name}: the target must not be called {wanted!r}, a feature has that name")
         frame[wanted] = y.astype(object) if y.dtype.kind in "US" else y
     return Source(path, frame)
+
+
+def _parser_trouble(error: Exception) -> str:
+    unclosed = re.search(r"EOF inside string starting at row (\d+)", str(error))
+    if unclosed:
+        return f"a quoted field that begins near row {int(unclosed[1]) + 1} is never closed"
+    return f"is no readable CSV file ({_first_line(error)})"
 
 
 def _separator(lines: list[str]) -> str:
@@ -286,7 +306,7 @@ def _explained(path: Path, encoding: str) -> Iterator[None]:
 def _wrong_encoding(path: Path, encoding: str) -> str:
     data = gzip.decompress(path.read_bytes()) if path.suffix.lower() == ".gz" else path.read_bytes()
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return f"{path.name}: begins with the mark of UTF-16, so it is not {encoding}; try --encoding utf-16"
+        return f"{path.name}: begins with the mark of UTF-16, so it is not {_spoken(encoding)}; try --encoding utf-16"
     try:
         data.decode(encoding)
     except UnicodeDecodeError as error:
@@ -299,7 +319,11 @@ def _wrong_encoding(path: Path, encoding: str) -> str:
         return f"{path.name}: {byte} is not UTF-8; try --encoding {'cp1252' if windows else 'latin-1'}"
     except UnicodeError as error:
         return f"{path.name}: is not {encoding} ({_first_line(error)}); name the right one with --encoding"
-    return f"{path.name}: is not {encoding} text"
+    return f"{path.name}: is not {encoding} text; name the right one with --encoding"
+
+
+def _spoken(encoding: str) -> str:
+    return "UTF-8" if encoding == "utf-8-sig" else encoding
 
 
 def _first_line(error: BaseException) -> str:
