@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from paperworks.bench.store.processes import is_gone, is_this_host
 from paperworks.bench.store.records import RunRecord, TrialRecord
-from paperworks.bench.store.schema import METRIC, RESULT_COLUMNS, RUN, RUN_TRIAL, SPECIAL, TRIAL, decode
+from paperworks.bench.store.schema import METRIC, RESULT_COLUMNS, RUN, RUN_TRIAL, TRIAL, decode
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -122,13 +122,6 @@ def result_table(connection: sa.Connection, run_id: int) -> pd.DataFrame:
         )
         with_metrics, *numbers = zip(*values.all(), strict=True)
         matrix[np.searchsorted(ids, with_metrics)] = np.array(numbers, dtype=float).T
-        for state in ("+inf", "-inf", "-zero"):
-            special = sa.select(METRIC.c.trial_id, METRIC.c.name).select_from(in_run).where(here)
-            found = connection.execute(special.where(METRIC.c.state == state)).all()
-            if found:
-                trial_ids, of_metric = zip(*found, strict=True)
-                position = {name: k for k, name in enumerate(names)}
-                matrix[np.searchsorted(ids, trial_ids), [position[name] for name in of_metric]] = SPECIAL[state]
     codes = [pd.factorize(frame[name], sort=True)[0] for name in ("contender", "dataset_label", "dataset")]
     order = np.lexsort([frame["seed"].to_numpy(), *codes])
     return pd.concat([frame, pd.DataFrame(matrix, columns=names)], axis=1).iloc[order].reset_index(drop=True)
@@ -174,7 +167,7 @@ def long_tables(connection: sa.Connection, study: str | None) -> Iterator[pa.Tab
         without = sorted(set(ids) - set(trial_ids))
         empty = [None] * len(without)
         index = np.searchsorted(ids, trial_ids + without)
-        numbers = [value if state == "finite" else SPECIAL[state] for value, state in zip(values, states, strict=True)]
+        numbers = list(map(decode, values, states))
         states = ["finite" if state == "-zero" else state for state in states] + ["missing"] * len(without)
         yield pa.table(
             [pa.repeat(pa.scalar(value, kind), len(index)) for value, kind in zip(run, of_run.values(), strict=True)]

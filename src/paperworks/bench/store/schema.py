@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
-from typing import cast
 
 import sqlalchemy as sa
 
@@ -15,7 +14,6 @@ __all__ = [
     "REVISION",
     "RUN",
     "RUN_TRIAL",
-    "SPECIAL",
     "TRIAL",
     "VERSION_TABLE",
     "decode",
@@ -111,7 +109,7 @@ METRIC = sa.Table(
     METADATA,
     sa.Column("trial_id", sa.ForeignKey(TRIAL.c.id, name="metric_trial"), primary_key=True),
     sa.Column("name", sa.Text, primary_key=True),
-    sa.Column("value", sa.Double),  # NULL unless finite
+    sa.Column("value", sa.Double),  # NULL is NaN
     sa.Column("state", sa.Text, nullable=False),
     sa.CheckConstraint("state IN ('finite', 'nan', '+inf', '-inf', '-zero')", name="metric_state"),
     sqlite_with_rowid=False,
@@ -128,21 +126,23 @@ RUN_TRIAL = sa.Table(
     sqlite_with_rowid=False,
 )
 
-# SQLite stores NaN as NULL and drops the sign of -0.0, so `state` says what `value` can't.
-SPECIAL = {"nan": math.nan, "+inf": math.inf, "-inf": -math.inf, "-zero": -0.0}
-
 
 def encode(value: float) -> tuple[float | None, str]:
-    """Return a metric's value as the columns ``value`` and ``state``."""
+    """Return a metric's value as the columns ``value`` and ``state``.
+
+    SQLite stores NaN as NULL and drops the sign of -0.0; ``state`` says what ``value`` can't.
+    """
     if math.isnan(value):
         return None, "nan"
     if math.isinf(value):
-        return None, "+inf" if value > 0 else "-inf"
+        return value, "+inf" if value > 0 else "-inf"
     if value == 0 and math.copysign(1.0, value) < 0:
-        return None, "-zero"
+        return 0.0, "-zero"
     return value, "finite"
 
 
 def decode(value: float | None, state: str) -> float:
     """Undo `encode`."""
-    return cast(float, value) if state == "finite" else SPECIAL[state]
+    if value is None:
+        return math.nan
+    return -0.0 if state == "-zero" else value
