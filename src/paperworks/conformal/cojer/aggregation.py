@@ -35,9 +35,10 @@ QUANTILE_LEVEL = 0.3
 """gamma of the quantile aggregation: quantile_gamma(p) / gamma."""
 
 _ROUNDING = 1e-12
-_N_CELLS = 64
+_N_CELLS = 16
+_N_ROUNDS = 3
 _BLOCK = 16_384
-"""Test points that are treated at once, which bounds the memory."""
+"""Test points, or their breakpoints, that are treated at once: it bounds the memory."""
 
 Floats = NDArray[np.float64]
 
@@ -209,40 +210,68 @@ def _inner_right_ends(f: Floats, residuals: Floats, aggregation: str, level: flo
     """Return the right ends of sets that do not hold the largest prediction, NaN for an empty set.
 
     Nothing beyond the largest prediction is accepted, and left of the smallest one nothing that the smallest itself is
-    not. In between the aggregate may rise and fall: cells that an upper bound of the aggregate excludes are skipped,
-    and all breakpoints of the others are looked at.
+    not. In between the aggregate may rise and fall. A window that holds the right end is cut into cells, those that an
+    upper bound of the aggregate excludes are dropped, and the breakpoints of what is left are looked at one by one.
     """
-    if not len(f):
-        return np.empty(0)
-    lowest, highest = f.min(axis=1), f.max(axis=1)
-    steps = np.linspace(0.0, 1.0, _N_CELLS + 1)
-    grid = lowest[:, None] + steps * (highest - lowest)[:, None]
-    nodes = np.sort(np.concatenate([grid, f], axis=1), axis=1)  # no prediction lies inside a cell
-    ranks = conformal_ranks(nodes[:, :, None], f[:, None, :], residuals)
-    inside = aggregate(ranks, aggregation) > level
-    possible = aggregate(np.maximum(ranks[:, :-1], ranks[:, 1:]), aggregation) > level
-    n_nodes = nodes.shape[1]
-    right_node = np.where(inside.any(axis=1), n_nodes - 1 - inside[:, ::-1].argmax(axis=1), -1)
-    possible &= np.arange(n_nodes - 1) >= right_node[:, None]
-    ends = np.where(right_node >= 0, np.take_along_axis(nodes, np.maximum(right_node, 0)[:, None], 1)[:, 0], np.nan)
-    for j in np.flatnonzero(possible.any(axis=1)):
-        for cell in np.flatnonzero(possible[j])[::-1]:
-            y = _between(f[j], residuals, nodes[j, cell], nodes[j, cell + 1])
-            y = y[aggregate(conformal_ranks(y[:, None], f[j], residuals), aggregation) > level]
-            if y.size:
-                ends[j] = y.max()
-                break
+    ends = np.full(len(f), np.nan)
+    low, high = f.min(axis=1), f.max(axis=1)
+    open_ = np.arange(len(f))
+    for _ in range(_N_ROUNDS):
+        if not open_.size:
+            return ends
+        u, v, centres = low[open_, None], high[open_, None], f[open_]
+        grid = u + np.linspace(0.0, 1.0, _N_CELLS + 1) * (v - u)
+        nodes = np.sort(np.concatenate([grid, np.clip(centres, u, v)], axis=1), axis=1)  # no prediction inside a cell
+        ranks = conformal_ranks(nodes[:, :, None], centres[:, None, :], residuals)
+        inside = aggregate(ranks, aggregation) > level
+        possible = aggregate(np.maximum(ranks[:, :-1], ranks[:, 1:]), aggregation) > level
+        n_nodes = nodes.shape[1]
+        last_inside = np.where(inside.any(axis=1), n_nodes - 1 - inside[:, ::-1].argmax(axis=1), -1)
+        known = last_inside >= 0
+        ends[open_[known]] = nodes[known, last_inside[known]]
+        possible &= np.arange(n_nodes - 1) >= last_inside[:, None]
+        left = possible.any(axis=1)
+        rows = np.flatnonzero(left)
+        open_ = open_[left]
+        low[open_] = nodes[rows, possible[rows].argmax(axis=1)]
+        high[open_] = nodes[rows, n_nodes - 1 - possible[rows, ::-1].argmax(axis=1)]
+    _look_one_by_one(ends, open_, low, high, f, residuals, aggregation, level)
     return ends
 
 
-def _between(f: Floats, residuals: Floats, low: float, high: float) -> Floats:
-    """Return the breakpoints f_q + r_qi in [low, high] of one test point."""
-    pieces = []
-    for centre, r in zip(f, residuals, strict=True):
-        begin, end = np.searchsorted(r, [low - centre, high - centre])
-        pieces.append(centre + r[max(begin - 1, 0) : end + 1])
-    y = np.concatenate(pieces)
-    return y[(y >= low) & (y <= high)]
+def _look_one_by_one(
+    ends: Floats,
+    points: NDArray[np.int64],
+    low: Floats,
+    high: Floats,
+    f: Floats,
+    residuals: Floats,
+    aggregation: str,
+    level: float,
+) -> None:
+    """Raise the ends of `points` to the largest accepted breakpoint f_q + r_qi in their window [low, high]."""
+    n_models, n = residuals.shape
+    begin = np.empty((points.size, n_models), dtype=np.int64)
+    count = np.empty_like(begin)
+    for q in range(n_models):
+        begin[:, q] = np.maximum(np.searchsorted(residuals[q], low[points] - f[points, q]) - 1, 0)
+        stop = np.minimum(np.searchsorted(residuals[q], high[points] - f[points, q], side="right") + 1, n)
+        count[:, q] = stop - begin[:, q]
+    block = np.cumsum(count.sum(axis=1)) // _BLOCK
+    for first, last in zip(*_runs(block), strict=True):
+        counts = count[first:last].ravel()
+        owner = np.repeat(np.arange(counts.size), counts)
+        offset = np.arange(owner.size) - np.repeat(np.cumsum(counts) - counts, counts)
+        q, point = owner % n_models, points[first + owner // n_models]
+        y = f[point, q] + residuals[q, begin[first:last].ravel()[owner] + offset]
+        inside = aggregate(conformal_ranks(y[:, None], f[point], residuals), aggregation) > level
+        np.fmax.at(ends, point[inside], y[inside])
+
+
+def _runs(labels: NDArray[np.int64]) -> tuple[list[int], list[int]]:
+    """Return the starts and stops of the runs of equal labels."""
+    cuts = (np.flatnonzero(np.diff(labels)) + 1).tolist()
+    return ([0, *cuts], [*cuts, labels.size]) if labels.size else ([], [])
 
 
 def prediction_unions(predictions: Floats, residuals: Floats, aggregation: str, level: float) -> list[Floats]:

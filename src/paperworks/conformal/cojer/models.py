@@ -93,10 +93,11 @@ def with_shape(X: Any) -> Any:
 
 def as_target(y: Any, name: str) -> Floats:
     """Return a target as a vector of finite floats; one column of shape (n, 1) is flattened with a warning."""
+    if getattr(getattr(y, "dtype", None), "kind", None) == "c":
+        raise ValueError(f"{name} must be numeric and real. Complex data not supported")
     y = column_or_1d(y, warn=True)
-    if y.dtype.kind in "USMmc" or (y.dtype.kind == "O" and any(isinstance(value, str) for value in y)):
-        kind = "Complex data not supported: " if y.dtype.kind == "c" else ""
-        raise ValueError(f"{kind}{name} must be numeric, got dtype {y.dtype}")
+    if y.dtype.kind in "USMm" or (y.dtype.kind == "O" and any(isinstance(value, str) for value in y)):
+        raise ValueError(f"{name} must be numeric, got dtype {y.dtype}")
     try:
         y = y.astype(np.float64)
     except (TypeError, ValueError) as error:
