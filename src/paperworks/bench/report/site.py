@@ -8,8 +8,7 @@ import os
 import re
 import shlex
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -175,7 +174,7 @@ def _environment() -> Environment:
         file_name=_file_name,
         web=_web,
         slugged=_anchor,
-        day=_day,
+        summary=_summary,
     )
     environment.globals.update(
         plural=plural, signs=SIGNS, version=__version__, interval=_typographic(format_interval), intervals=INTERVALS
@@ -195,8 +194,23 @@ def _anchor(text: str) -> str:
     return "d-" + _file_name(text)
 
 
-def _day(moment: datetime) -> str:
-    return f"{moment.day} {moment:%B %Y}"
+def _summary(page: _Page) -> str:
+    """Return in a sentence or two what the run of a page has brought."""
+    run = page.run
+    if run is None:
+        return ""
+    when = f"Scale {run.scale}, {run.started.day} {run.started:%B %Y}."
+    if run.status != "done":
+        return f"{run.n_done:,} of {plural(run.n_planned, 'trial')}. {when}"
+    claims = ""
+    if run.verdict:
+        counts = run.verdict["counts"]
+        words = {"holds": ("holds", "hold"), "fails": ("fails", "fail"), "inconclusive": ("inconclusive",) * 2}
+        found = [f"{counts[word]} {one if counts[word] == 1 else many}" for word, (one, many) in words.items()]
+        parts = [text for word, text in zip(words, found, strict=True) if counts[word]]
+        claims = f"Of {plural(sum(counts.values()), 'claim')} {', '.join(parts)}. " if parts else ""
+    failed = f", {run.n_failed:,} of them failed" if run.n_failed else ""
+    return f"{claims}{plural(run.n_done, 'trial')}{failed}. {when}"
 
 
 def _web(address: str) -> str:
@@ -260,6 +274,7 @@ def _context(store: _Store, page: _Page, speed: Mapping[str, Any] | None) -> dic
         "contenders": contenders,
         "speed": speed,
         "claims": [],
+        "stated": [],
         "notes": [],
         "confidence": "95 %",
         "tables": [],
@@ -269,6 +284,9 @@ def _context(store: _Store, page: _Page, speed: Mapping[str, Any] | None) -> dic
         "command": f"paperworks run {card.slug}",
         "incomplete": False,
     }
+    if run is None or run.status != "done":
+        stated = study.claims if study else card.claims
+        context["stated"] = [{"statement": c.statement, "words": claim_in_words(asdict(c), study)} for c in stated]
     if run is None:
         return context
     context["command"] = _command(run)
@@ -302,6 +320,7 @@ def _claim(claim: Mapping[str, Any], position: int, forest: pd.DataFrame | None,
         rows = [*single, *rows] if len(single) != 1 else [{**rows[0], "label": single[0]["label"]}]
     decimals = decimals_for(row["high"] - row["low"] for row in rows)
     name = effect_name(claim)
+    against = claim["against"] if isinstance(claim["against"], str) else f"{claim['against']:g}"
     threshold = f"{'margin' if ratio else 'threshold'} {claim['threshold']:g}"
     bounds = (claim["low"], claim["high"])
     found = "There is no interval."
@@ -324,6 +343,8 @@ def _claim(claim: Mapping[str, Any], position: int, forest: pd.DataFrame | None,
         "words": claim_in_words(claim, study),
         "scope": scope_in_words(claim),
         "effect": name,
+        "quantity": f"Ratio {claim['subject']} / {against}:" if ratio else f"Advantage of {claim['subject']}:",
+        "side": "left" if ratio and _is_lower(claim, study) else "right",
         "found": found.replace("-", "−"),
         "threshold": threshold.replace("-", "−"),
         "method": INTERVALS.get(claim["method"], ""),
@@ -331,6 +352,11 @@ def _claim(claim: Mapping[str, Any], position: int, forest: pd.DataFrame | None,
         "decimals": decimals,
         "chart": Markup(chart),
     }
+
+
+def _is_lower(claim: Mapping[str, Any], study: Study | None) -> bool:
+    """Return whether the claim's metric is better when lower."""
+    return any(m.name == claim["metric"] and m.better == "lower" for m in study.metrics) if study else False
 
 
 def _tables(study: Study, summary: pd.DataFrame) -> list[dict[str, Any]]:
