@@ -293,12 +293,36 @@ def test_page_says_what_the_run_found(store: Store, tmp_path: Path) -> None:
     assert page.cells("accuracy", "ours", "a set that we do not run")[4] == "not run"
     assert page.cells("theirs", "peer", "a library")[3] == "numpy 2.4.6"
     assert page.cells("ours", "method", "section 3")[3] == "paperworks 0.1.0"
-    assert "paperworks run made-up --scale quick --seeds 0-7" in text
     assert "abc1234" in text
     assert "bench-01" in text
     assert "paperworks run made-up --data FILE --target COLUMN" in text
     order = [row[0] for row in page.rows if len(row) == 4 and "/" not in row[0]]
     assert [cell.split()[0] for cell in order if "contender" not in cell][:3] == ["ours", "half", "theirs"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        ({"seeds": list(range(8)), "contenders": ["ours", "theirs", "half of ours"], "datasets": ["wine", "iris"]}, ""),
+        ({"seeds": [0, 1, 2, 5], "timeout": 30.0}, " --seeds 0-2,5 --timeout 30"),
+        ({"contenders": ["ours", "half of ours"], "left_out": ["theirs"]}, ""),
+        ({"contenders": ["ours"], "datasets": ["iris"]}, " --contenders ours --datasets iris"),
+        (
+            {
+                "own": {"ref": "file:/my%20data/gr%C3%B6%C3%9Fe.csv?target=y&drop=a&drop=b%20c&sha256=0"},
+                "datasets": ["f"],
+            },
+            " --data '/my data/größe.csv' --target y --drop a --drop 'b c'",
+        ),
+    ],
+)
+def test_page_gives_the_command_that_repeats_the_run(
+    store: Store, tmp_path: Path, arguments: dict[str, Any], command: str
+) -> None:
+    fill(store, done=1, arguments={"study": "module:paperworks.studies.tests.made_up", **arguments})
+    text = built(store, tmp_path / "site")["made-up"].text
+    assert f"\npaperworks run made-up --scale quick{command}\n" in text
+    assert ("left out: numpy not installed" in text) == ("left_out" in arguments)
 
 
 def test_pooled_row_is_the_verdict_and_each_data_set_has_its_own(store: Store, tmp_path: Path) -> None:
@@ -394,7 +418,7 @@ def test_own_study_files_are_found_and_those_of_others_are_not_run(
     )
     mine = tmp_path / "mine.py"
     mine.write_text(code, encoding="utf-8")
-    fill(store, arguments={"study_ref": f"file:{mine}"})
+    fill(store, arguments={"study": f"file:{mine}"})
     build_site(store, tmp_path / "site")
     page = (tmp_path / "site" / "studies" / "made-up.html").read_text(encoding="utf-8")
     assert "Whose is it?" in page

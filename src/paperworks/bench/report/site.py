@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import parse_qs, unquote
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -42,7 +43,7 @@ __all__ = ["build_site"]
 
 _ROLES = {"method": 0, "ablation": 1, "peer": 2}
 _HISTORY = 20
-_HIDDEN = {"pid", "pid_started"}
+_HIDDEN = ("pid", "pid_started")
 
 
 class _Store(Protocol):
@@ -175,9 +176,15 @@ def _environment() -> Environment:
         web=_web,
         slugged=_anchor,
         summary=_summary,
+        text=_described,
     )
     environment.globals.update(
-        plural=plural, signs=SIGNS, version=__version__, interval=_typographic(format_interval), intervals=INTERVALS
+        plural=plural,
+        signs=SIGNS,
+        hidden=_HIDDEN,
+        version=__version__,
+        interval=_typographic(format_interval),
+        intervals=INTERVALS,
     )
     return environment
 
@@ -234,7 +241,7 @@ def _study_of(slug: str, runs: Sequence[RunRecord]) -> Study | None:
         if entry.study.slug == slug:
             return entry.study
     for run in runs:
-        ref = str(run.arguments.get("study_ref", ""))
+        ref = str(run.arguments.get("study") or "")
         if ref.startswith("file:") and _is_mine(Path(ref.removeprefix("file:"))):
             try:
                 return catalog.load_study(ref)
@@ -264,7 +271,7 @@ def _as_judged(study: Study, run: RunRecord) -> Study | None:
 def _context(store: _Store, page: _Page, speed: Mapping[str, Any] | None) -> dict[str, Any]:
     run, study, card = page.run, page.study, page.card
     contenders = [
-        {"name": c.name, "role": c.role, "source": c.source, "version": _version_of(c.requires, c.role, run)}
+        {"name": c.name, "role": c.role, "source": c.source, "version": _version_of(c.name, c.requires, c.role, run)}
         for c in sorted(card.contenders, key=lambda c: _ROLES[c.role])
     ]
     context: dict[str, Any] = {
@@ -289,7 +296,7 @@ def _context(store: _Store, page: _Page, speed: Mapping[str, Any] | None) -> dic
         context["stated"] = [{"statement": c.statement, "words": claim_in_words(asdict(c), study)} for c in stated]
     if run is None:
         return context
-    context["command"] = _command(run)
+    context["command"] = _command(run, study)
     results = store.results(run.id)
     context["failures"] = _failures(results)
     if run.status != "done":
@@ -412,31 +419,46 @@ def _failures(results: pd.DataFrame) -> list[dict[str, Any]]:
     return found
 
 
-def _version_of(requires: Sequence[str], role: str, run: RunRecord | None) -> str:
+def _version_of(name: str, requires: Sequence[str], role: str, run: RunRecord | None) -> str:
     if run is None:
         return ""
-    known = [f"{name} {run.versions[name]}" for name in requires if name in run.versions]
+    if name in (run.arguments.get("left_out") or ()):
+        return f"left out: {', '.join(requires) or 'what it needs'} not installed"
+    known = [f"{library} {run.versions[library]}" for library in requires if library in run.versions]
     if not known and role != "peer":
         known = [f"paperworks {run.version}"]
     return ", ".join(known)
 
 
-def _command(run: RunRecord) -> str:
-    """Return the command that repeats a run, as far as its stored arguments tell."""
+def _command(run: RunRecord, study: Study | None) -> str:
+    """Return the command that repeats a run: whatever differs from what its scale does by itself."""
     arguments = run.arguments
-    ref = str(arguments.get("study_ref", ""))
+    ref = str(arguments.get("study") or "")
     parts = ["paperworks", "run", ref.removeprefix("file:") if ref.startswith("file:") else run.study]
     parts += ["--scale", run.scale]
-    seeds = arguments.get("seeds")
-    if isinstance(seeds, Sequence) and not isinstance(seeds, str) and seeds:
-        parts += ["--seeds", _ranges([int(seed) for seed in seeds])]
+    size = study.scales.get(run.scale) if study else None
+    seeds = [int(seed) for seed in arguments.get("seeds") or ()]
+    if seeds and not (size and seeds == list(range(size.seeds))):
+        parts += ["--seeds", _ranges(seeds)]
+    own = arguments.get("own")
+    usual: dict[str, Sequence[str]] = {}
+    if study and size:
+        usual["contenders"] = size.contenders or [contender.name for contender in study.contenders]
+        usual["datasets"] = size.datasets or study.datasets
     for name in ("contenders", "datasets"):
-        value = arguments.get(name)
-        if isinstance(value, Sequence) and not isinstance(value, str) and value:
-            parts += [f"--{name}", ",".join(str(item) for item in value)]
-    for name in ("data", "target", "timeout"):
-        if arguments.get(name) not in (None, ""):
-            parts += [f"--{name}", str(arguments[name])]
+        chosen = [str(item) for item in arguments.get(name) or ()]
+        skipped = arguments.get("left_out") or () if name == "contenders" else ()
+        if chosen and not (name == "datasets" and own) and set(chosen) != set(usual.get(name, ())).difference(skipped):
+            parts += [f"--{name}", ",".join(chosen)]
+    if isinstance(own, Mapping):
+        path, _, query = str(own.get("ref", "")).removeprefix("file:").partition("?")
+        parts += ["--data", unquote(path)]
+        fields = parse_qs(query)
+        for name in ("target", "encoding", "drop"):
+            for value in fields.get(name, ()):
+                parts += [f"--{name}", value]
+    if arguments.get("timeout") is not None:
+        parts += ["--timeout", f"{arguments['timeout']:g}"]
     return shlex.join(parts)
 
 
@@ -465,7 +487,10 @@ def _speed(folder: Path, slug: str) -> dict[str, Any] | None:
     return {"machine": _described(record.get("machine", "")), "date": record.get("date", ""), "cases": cases}
 
 
-def _described(machine: Any) -> str:
-    if isinstance(machine, Mapping):
-        return ", ".join(f"{key} {value}" for key, value in machine.items() if key not in _HIDDEN)
-    return str(machine)
+def _described(value: Any) -> str:
+    """Return a recorded value as text."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_described(item)}" for key, item in value.items() if key not in _HIDDEN)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(_described(item) for item in value)
+    return str(value)

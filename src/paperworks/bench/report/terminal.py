@@ -326,7 +326,8 @@ def run_view(
     parts.append(Text(""))
     if (results["status"] != "ok").any():
         parts += [failures_view(results), Text("")]
-    parts += _left_out_view(left_out)
+    known = [f"{name}: what it needs is not installed" for name in run.arguments.get("left_out") or ()]
+    parts += _left_out_view(left_out or known)
     if run.verdict is not None and run.status == "done":
         parts.append(claims_view(run.verdict, study))
     return Group(*parts)
