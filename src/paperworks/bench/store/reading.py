@@ -64,8 +64,8 @@ def find_runs(
     ids = chosen.with_only_columns(RUN.c.id).subquery()
     linked = sa.select(RUN_TRIAL.c.run_id, sa.func.count()).join(ids, ids.c.id == RUN_TRIAL.c.run_id)
     failing = linked.join(TRIAL, TRIAL.c.id == RUN_TRIAL.c.trial_id).where(TRIAL.c.status != "ok")
-    n_done: dict[int, int] = dict(connection.execute(linked.group_by(RUN_TRIAL.c.run_id)).tuples().all())
-    n_failed: dict[int, int] = dict(connection.execute(failing.group_by(RUN_TRIAL.c.run_id)).tuples().all())
+    n_done = _pairs(connection, linked.group_by(RUN_TRIAL.c.run_id))
+    n_failed = _pairs(connection, failing.group_by(RUN_TRIAL.c.run_id))
     runs = []
     abandoned = set()
     for row in connection.execute(chosen):
@@ -94,6 +94,10 @@ def find_runs(
     return runs, abandoned
 
 
+def _pairs(connection: sa.Connection, query: sa.Select[int, int]) -> dict[int, int]:
+    return {row[0]: row[1] for row in connection.execute(query)}
+
+
 def result_table(connection: sa.Connection, run_id: int) -> pd.DataFrame:
     """Return the table that `Store.results` describes."""
     import numpy as np
@@ -104,10 +108,10 @@ def result_table(connection: sa.Connection, run_id: int) -> pd.DataFrame:
         .join(RUN_TRIAL, RUN_TRIAL.c.trial_id == TRIAL.c.id)
         .where(RUN_TRIAL.c.run_id == run_id)
         .order_by(TRIAL.c.id)
-    )
-    columns = dict(zip(["id", *RESULT_COLUMNS], zip(*rows.all(), strict=True), strict=True)) or {"id": ()}
-    ids = np.array(columns.pop("id"), dtype=np.int64)
-    frame = pd.DataFrame(columns, columns=list(RESULT_COLUMNS))
+    ).all()
+    trial_ids, *columns = zip(*rows, strict=True) if rows else [()] * (1 + len(RESULT_COLUMNS))
+    ids = np.array(trial_ids, dtype=np.int64)
+    frame = pd.DataFrame(dict(zip(RESULT_COLUMNS, columns, strict=True)))
     frame = frame.astype({"seed": np.int64} | dict.fromkeys(_SECONDS_AND_MEMORY, float))
 
     in_run = METRIC.join(RUN_TRIAL, RUN_TRIAL.c.trial_id == METRIC.c.trial_id)

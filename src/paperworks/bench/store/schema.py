@@ -111,7 +111,7 @@ METRIC = sa.Table(
     sa.Column("name", sa.Text, primary_key=True),
     sa.Column("value", sa.Double),  # NULL is NaN
     sa.Column("state", sa.Text, nullable=False),
-    sa.CheckConstraint("state IN ('finite', 'nan', '+inf', '-inf', '-zero')", name="metric_state"),
+    sa.CheckConstraint("state IN ('finite', 'undefined', '+inf', '-inf', '-zero')", name="metric_state"),
     sqlite_with_rowid=False,
 )
 
@@ -133,7 +133,7 @@ def encode(value: float) -> tuple[float | None, str]:
     SQLite stores NaN as NULL and drops the sign of -0.0; ``state`` says what ``value`` can't.
     """
     if math.isnan(value):
-        return None, "nan"
+        return None, "undefined"
     if math.isinf(value):
         return value, "+inf" if value > 0 else "-inf"
     if value == 0 and math.copysign(1.0, value) < 0:

@@ -398,7 +398,7 @@ class Store:
         -------
         int
             Number of rows: one per run, trial and metric. A trial without metrics has one row as well, with an empty
-            metric. Column ``state`` says ``finite``, ``nan``, ``+inf``, ``-inf`` or ``missing`` (no metric).
+            metric. Column ``state`` says ``finite``, ``undefined`` (NaN), ``+inf``, ``-inf`` or ``missing``.
 
         Raises
         ------

@@ -62,7 +62,7 @@ def upgrade() -> None:
         sa.Column("name", sa.Text, primary_key=True),
         sa.Column("value", sa.Double),
         sa.Column("state", sa.Text, nullable=False),
-        sa.CheckConstraint("state IN ('finite', 'nan', '+inf', '-inf', '-zero')", name="metric_state"),
+        sa.CheckConstraint("state IN ('finite', 'undefined', '+inf', '-inf', '-zero')", name="metric_state"),
         sqlite_with_rowid=False,
     )
     op.create_table(
