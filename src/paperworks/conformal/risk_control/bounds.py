@@ -47,7 +47,7 @@ def distortion_ucb(
     Parameters
     ----------
     losses : array-like of shape (n,)
-        Independent losses, n >= 2, in any order.
+        Independent losses in any order; at least 2 for "L" and "bootstrap".
     risk, beta, psi, cdf : optional
         The risk, as in `distortion_risk`; the mean of the worst quarter by default.
     delta : float, default=0.05
@@ -131,8 +131,8 @@ def upper_bound(
     check_choice(method, "method", METHODS)
     check_probability_open(delta, "delta")
     check_positive(loss_bound, "loss_bound")
-    if n < 2:
-        raise ValueError(f"a confidence bound needs at least 2 losses, got {n}")
+    if n < 2 and method in ("L", "bootstrap"):
+        raise ValueError(f"method={method!r} needs at least 2 losses (one for each prompt), got {n}")
     if method == "exact":
         return _order_statistic(distortion, n, delta, loss_bound)
     if method in ("DKW", "BJ"):

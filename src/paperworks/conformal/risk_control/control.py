@@ -165,7 +165,7 @@ class DistortionRiskControl(BaseEstimator):
         ------
         ValueError
             If a parameter is out of range or does not fit the others, scores are malformed (see `prompt_losses`),
-            there are fewer than 2 prompts, or a bounded method meets a human loss outside [0, `loss_bound`].
+            an asymptotic method gets fewer than 2 prompts, or a bounded one a human loss outside [0, `loss_bound`].
 
         Warns
         -----
@@ -178,8 +178,6 @@ class DistortionRiskControl(BaseEstimator):
             check_choice(self.inner, "inner", INNERS)
         machine, human = score_tables(machine_scores, human_scores)
         n = len(machine)
-        if n < 2:
-            raise ValueError(f"machine_scores must hold at least 2 prompts, got {n}")
         bounds = [
             upper_bound(
                 distortion,
@@ -293,12 +291,13 @@ class DistortionRiskControl(BaseEstimator):
         """
         check_is_fitted(self, "lambda_")
         if isinstance(machine_scores, pd.DataFrame) and "machine" in machine_scores.columns:
-            rows, columns, values, prompts = long_columns(machine_scores, ("machine",))
-            scores = np.full((len(prompts), int(columns.max(initial=-1)) + 1), np.nan)
-            scores[rows, columns] = values[0]
+            codes, places, values, prompts = long_columns(machine_scores, ("machine",))
+            scores = np.full((len(prompts), int(places.max(initial=-1)) + 1), np.nan)
+            scores[codes, places] = values[0]
             return _first(scores <= self.lambda_)
-        single = all(np.ndim(row) == 0 for row in machine_scores)
-        found = _first(to_matrix([machine_scores] if single else machine_scores, "machine_scores") <= self.lambda_)
+        rows = machine_scores.to_numpy() if isinstance(machine_scores, pd.DataFrame) else machine_scores
+        single = all(np.ndim(row) == 0 for row in rows)
+        found = _first(to_matrix([rows] if single else rows, "machine_scores") <= self.lambda_)
         return int(found[0]) if single else found
 
     def evaluate(self, machine_scores: Any, human_scores: Any = None) -> dict[str, Any]:

@@ -155,7 +155,7 @@ def loss_steps(machine: Floats, human: Floats, lambdas: Floats, inner: Inner) ->
     Candidates are sorted by machine score, so that the kept ones are a prefix, and `inner` runs along the prefix.
     """
     n_lambdas = lambdas.size
-    order = np.argsort(machine, axis=1, kind="stable")  # missing candidates come last
+    order = np.argsort(machine, axis=1)  # missing candidates come last; equal scores enter together, in any order
     scores = np.take_along_axis(machine, order, axis=1)
     losses = np.take_along_axis(human, order, axis=1)
     grid = np.searchsorted(lambdas, scores, side="left")
@@ -176,7 +176,11 @@ def loss_steps(machine: Floats, human: Floats, lambdas: Floats, inner: Inner) ->
     else:
         raise ValueError(f"inner must be 'max', 'mean', 'first' or a function, got {inner!r}")
     prompt, at = np.nonzero(last)[0], grid[last]
-    by_grid = np.argsort(at, kind="stable")
+    changes = np.ones(value.size, dtype=bool)
+    changes[1:] = (prompt[1:] != prompt[:-1]) | (value[1:] != value[:-1])
+    prompt, at, value = prompt[changes], at[changes], value[changes]
+    # A stable sort of short integers is a radix sort.
+    by_grid = np.argsort(at.astype(np.uint16) if n_lambdas < 2**16 else at, kind="stable")
     return LossSteps(len(machine), n_lambdas, at[by_grid], prompt[by_grid], value[by_grid])
 
 
