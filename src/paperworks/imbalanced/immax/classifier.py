@@ -43,7 +43,7 @@ _COMPONENTS = 300  # of the Nystroem map, at most
 _COORDINATE_CLASSES = 20
 
 
-class ImmaxClassifier(ClassifierMixin, BaseEstimator):
+class ImmaxClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     r"""Classifier with one confidence margin per class, for imbalanced data.
 
     Minimises :math:`\alpha \|h\|^2 + \frac1m \sum_i \Psi(\text{margins of row } i / \rho_{y_i})` with a surrogate
@@ -235,10 +235,10 @@ class ImmaxClassifier(ClassifierMixin, BaseEstimator):
 
         feature_map, fitter = self._prepare(X, y, weight)
         candidates = self._candidates(X if feature_map is None else feature_map.transform(X), y)
+        self.cv_results_: dict[str, Any] | None = None
+        chosen, self.temperature_ = candidates[0], 1.0
         if choosing:
             chosen, self.cv_results_, self.temperature_ = choose(self, X, y, weight, folds, candidates, score)
-        else:
-            chosen, self.cv_results_, self.temperature_ = candidates[0], None, 1.0
         model = fitter.fit(chosen.rho, chosen.alpha, surrogate=self.surrogate)
         if not model.converged:
             warnings.warn(
@@ -379,7 +379,8 @@ class ImmaxClassifier(ClassifierMixin, BaseEstimator):
             Labels, of the kind that `fit` got.
         """
         h = self.decision_function(X)
-        return self.classes_[(h > 0).astype(np.int64) if h.ndim == 1 else h.argmax(axis=1)]
+        labels: NDArray[Any] = self.classes_[(h > 0).astype(np.int64) if h.ndim == 1 else h.argmax(axis=1)]
+        return labels
 
     def predict_proba(self, X: Any) -> Floats:
         """Return softmax of the scores over the geometric mean of the margins and the temperature.

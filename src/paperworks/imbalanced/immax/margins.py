@@ -96,7 +96,8 @@ def rho_from_counts(counts: Any, gamma: float, scale: float = 1.0) -> Floats:
         The margins.
     """
     log_counts = np.log(_check_counts(counts))
-    return scale * np.exp(float(gamma) * (log_counts - log_counts.mean()))
+    rho: Floats = scale * np.exp(float(gamma) * (log_counts - log_counts.mean()))
+    return rho
 
 
 def optimal_margins(counts: Any, radii: Any = None, *, total: float = 1.0) -> Floats:
@@ -143,8 +144,9 @@ def optimal_margins(counts: Any, radii: Any = None, *, total: float = 1.0) -> Fl
     if (r <= 0).any():
         raise ValueError(f"radii must be positive, got {r.min()} for class index {int(r.argmin())}")
     log_rho = np.log(m) / 3 + 2 * np.log(r) / 3
-    rho = np.exp(log_rho - log_rho.max())
-    return check_positive(total, "total") * rho / rho.sum()
+    rho: Floats = np.exp(log_rho - log_rho.max())
+    rho *= check_positive(total, "total") / rho.sum()
+    return rho
 
 
 def _check_indices(y: Any, n_rows: int, n_classes: int) -> NDArray[np.int64]:
@@ -157,7 +159,8 @@ def _check_indices(y: Any, n_rows: int, n_classes: int) -> NDArray[np.int64]:
         raise ValueError(
             f"y must lie in 0..{n_classes - 1} (rho has {n_classes} entries), got {labels.min()}..{labels.max()}"
         )
-    return labels.astype(np.int64)
+    indices: NDArray[np.int64] = labels.astype(np.int64)
+    return indices
 
 
 def class_margin_loss(margins: Any, y: Any, rho: Any) -> Floats:
@@ -196,7 +199,8 @@ def class_margin_loss(margins: Any, y: Any, rho: Any) -> Floats:
     """
     rho = check_rho(rho)
     u = check_finite_array(margins, "margins", ndim=1)
-    return np.clip(1.0 - u / rho[_check_indices(y, len(u), len(rho))], 0.0, 1.0)
+    loss: Floats = np.clip(1.0 - u / rho[_check_indices(y, len(u), len(rho))], 0.0, 1.0)
+    return loss
 
 
 def class_sensitive_rademacher(
@@ -303,7 +307,8 @@ def _all_squared_norms(rows: Floats) -> Floats:
     left = _signed_sums(first[1:]) + first[0]
     right = _signed_sums(second)
     squares = np.sum(left**2, axis=1)[:, None] + 2 * left @ right.T + np.sum(right**2, axis=1)
-    return np.maximum(squares, 0.0).ravel()
+    flat: Floats = np.maximum(squares, 0.0).ravel()
+    return flat
 
 
 def _signed_sums(rows: Floats) -> Floats:

@@ -60,7 +60,7 @@ class NetworkScorer:
         self.module.eval()
         with torch.no_grad():
             rows = torch.as_tensor(np.asarray(X), dtype=torch.float32, device=self.device)
-            logits = self.module(rows).double().cpu().numpy()
+            logits: NDArray[np.float64] = self.module(rows).double().cpu().numpy()
         return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
 
 

@@ -361,6 +361,7 @@ def _run_fold(
         h = model.scores(held_out)
         fitted = copy.copy(estimator)
         fitted.temperature_ = 1.0
+        fitted.__dict__.pop("feature_names_in_", None)  # the fold's rows carry no names
         fitted._hold(feature_map, model, candidate.rho)
         value = score(h, y[test], weight[test], fitted, X[test], estimator.classes_[y[test]])
         out.append((value, held_out_log_loss(h / geomean(candidate.rho), y[test], weight[test])))
@@ -371,4 +372,5 @@ def _held_out_scores(estimator: Any, X: Any, y: Any, weight: Floats, fold: Fold,
     train, test = fold
     feature_map, fitter = estimator._prepare(X[train], y[train], weight[train])
     model = fitter.fit(candidate.rho, candidate.alpha, surrogate=estimator.surrogate)
-    return model.scores(X[test] if feature_map is None else feature_map.transform(X[test]))
+    h: Floats = model.scores(X[test] if feature_map is None else feature_map.transform(X[test]))
+    return h

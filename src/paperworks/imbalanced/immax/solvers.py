@@ -6,8 +6,8 @@ With s_i = 1/rho_{y_i}, sample weights c_i of sum 1 and scores h = W x + b the p
 
 over one row (two classes, z = w.x + b) or one row per class. The logistic surrogate and the smoothed hinge are one
 function, ``mu * logsumexp((s h + offset) / mu) - (s h + offset)_y``: mu = 1 without offset is the logistic surrogate;
-mu -> 0 with the offset 1 on the wrong classes is the hinge. Small problems are solved by Newton's method to machine
-precision, others by L-BFGS in coordinates whitened by the curvature at zero.
+mu -> 0 with the offset 1 on the wrong classes is the hinge. Small problems are polished by Newton's method to machine
+precision; others end with L-BFGS in coordinates whitened by the curvature at zero.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ __all__ = ["LinearFitter", "LinearScorer"]
 
 Floats = NDArray[np.float64]
 
-LOOSE, TIGHT = 1e-4, 1e-5  # largest entry of the gradient where L-BFGS stops: while choosing, and in the final fit
+LOOSE, TIGHT = 1e-4, 1e-6  # largest entry of the gradient where L-BFGS stops: while choosing, and in the final fit
 _NEWTON_WORK = 4e9  # multiplications for one Hessian, above which Newton's method doesn't pay
-_NEWTON_SIZE = 1500  # parameters up to which a Hessian is factorised
-_SMALL = 300  # parameters up to which the smoothing of the hinge goes down to 1e-6, above to 1e-4
+_NEWTON_SIZE = 1500  # parameters up to which a Hessian is factorised at all (hinge)
+_SMALL = 300  # parameters up to which smooth fits are polished, and the smoothing of the hinge goes down to 1e-6
 _DENSE_ENTRIES = 4_000_000  # sparse input of up to this many cells (32 MB) is solved as a dense array
 _WHITEN_SIZE = 1000  # features up to which L-BFGS is whitened with a full matrix, above with a diagonal
 _RAMP_ROUNDS = 30  # convex-concave rounds at most
@@ -200,7 +200,7 @@ class LinearFitter:
         return out
 
     def _minimise(self, problem: _Problem, theta: Floats, loose: bool) -> tuple[Floats, int, bool]:
-        if loose or not self.newton:
+        if loose or not self.newton or self.size > _SMALL:
             return _lbfgs(problem, theta, self.max_iter, LOOSE if loose else TIGHT)
         theta, first, _ = _lbfgs(problem, theta, self.max_iter, TIGHT)
         theta, second, converged = _newton(problem, theta, self.max_iter - first, 1e-11)
@@ -384,7 +384,8 @@ class _Problem:
         A[index, index] += 2 * self.alpha
         jitter = 1e-10 * np.trace(A) / p
         L = scipy.linalg.cholesky(A + jitter * np.eye(p), lower=True)
-        return scipy.linalg.solve_triangular(L, np.eye(p), lower=True)
+        M: Floats = scipy.linalg.solve_triangular(L, np.eye(p), lower=True)
+        return M
 
 
 def _newton(problem: _Problem, theta: Floats, max_iter: int, tolerance: float) -> tuple[Floats, int, bool]:
@@ -455,7 +456,8 @@ def _lbfgs(problem: _Problem, theta: Floats, max_iter: int, tolerance: float) ->
 
 
 def _sigmoid(x: Floats) -> Floats:
-    return 0.5 * (1.0 + np.tanh(0.5 * x))
+    out: Floats = 0.5 * (1.0 + np.tanh(0.5 * x))
+    return out
 
 
 def _blocks(n: int, width: int) -> Iterator[slice]:
