@@ -554,11 +554,12 @@ def test_names_are_not_markup() -> None:
 
 
 def test_run_in_the_terminal(store: Store) -> None:
-    run = store.run(fill(store))
-    text = printed(terminal.run_view(run, store.results(run.id), STUDY, left_out=("absent: needs [foo]",), n_reused=5))
+    run = store.run(fill(store, arguments={"left_out": ["theirs", "[gone]"]}))
+    text = printed(terminal.run_view(run, store.results(run.id), STUDY, n_reused=5))
     for part in (
         "48 of 48 trials, 5 known before",
-        "absent: needs [foo]",
+        'theirs: needs numpy (pip install "paperworks[peers]")',
+        "[gone]: what it needs is not installed",
         "1 trial of 48 failed",
         "half of ours on wine, 1 trial failed: ValueError",
         "✓ holds  Ours is more accurate",
@@ -605,7 +606,8 @@ def test_lists_in_the_terminal() -> None:
     assert "A, B" in text
     assert "✗ fails" in text
     assert "[P]" in text
-    assert "yes" in printed(terminal.datasets_table([{"name": "wine", "here": True}]))
+    shown = printed(terminal.datasets_table([{"name": "wine", "shape": (178, 13), "available": True}]))
+    assert all(text in shown for text in ("wine", "178, 13", "yes"))
     assert "wine" in printed(terminal.record_view({"name": "wine", "shape": (178, 14), "licence": None}))
     part = {"name": "torch", "installed": {}, "missing": ["torch"], "install": "pip install x"}
     state = {

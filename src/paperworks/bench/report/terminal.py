@@ -81,8 +81,6 @@ class _Result(Protocol):
     @property
     def results(self) -> pd.DataFrame: ...
     @property
-    def left_out(self) -> tuple[str, ...]: ...
-    @property
     def n_reused(self) -> int: ...
 
 
@@ -128,8 +126,8 @@ def _verdict(word: str) -> Text:
     return Text(f"{SIGNS.get(word, ' ')} {word}", style=_STYLES.get(word, ""))
 
 
-def _indented(text: str, style: str = "") -> Padding:
-    return Padding(Text(text, style=style), (0, 0, 0, 2))
+def _indented(text: str, style: str = "", depth: int = 1) -> Padding:
+    return Padding(Text(text, style=style), (0, 0, 0, 2 * depth), expand=False)
 
 
 # -------------------------------------------------------------------------------------------------------------- study
@@ -237,9 +235,9 @@ def claims_view(verdict: Mapping[str, Any], study: Study | None = None) -> Rende
     for claim in verdict["claims"]:
         parts.append(Text(""))
         parts.append(_line(_verdict(claim["verdict"]), "  ", (claim["statement"], "bold")))
-        parts.append(Padding(Text(f"{claim_in_words(claim, study)}, {scope_in_words(claim)}"), (0, 0, 0, 4)))
-        parts.append(Padding(Text(_found(claim, verdict["confidence"])), (0, 0, 0, 4)))
-        parts.extend(Padding(Text(note, style="yellow"), (0, 0, 0, 4)) for note in claim["notes"])
+        parts.append(_indented(f"{claim_in_words(claim, study)}, {scope_in_words(claim)}", depth=2))
+        parts.append(_indented(_found(claim, verdict["confidence"]), depth=2))
+        parts.extend(_indented(note, "yellow", depth=2) for note in claim["notes"])
     return Group(*parts)
 
 
@@ -273,15 +271,23 @@ def failures_view(results: pd.DataFrame) -> RenderableType:
     return Group(*parts)
 
 
-def _left_out_view(left_out: Sequence[str]) -> list[RenderableType]:
-    if not left_out:
+def _left_out_view(names: Sequence[str], study: Study | None) -> list[RenderableType]:
+    if not names:
         return []
-    return [Text("Left out", style="bold"), *(_indented(message) for message in left_out), Text("")]
+    contenders = {contender.name: contender for contender in study.contenders} if study else {}
+    lines: list[RenderableType] = []
+    for name in names:
+        contender = contenders.get(name)
+        reason = "what it needs is not installed"
+        if contender and contender.requires:
+            reason = f'needs {", ".join(contender.requires)} (pip install "{contender.install}")'
+        lines.append(_indented(f"{name}: {reason}"))
+    return [Text("Left out", style="bold"), *lines, Text("")]
 
 
 def result_view(study: Study, result: _Result) -> RenderableType:
     """Return what a run has found: comparison, failed trials, what was left out, claims and verdict."""
-    return run_view(result.run, result.results, study, left_out=result.left_out, n_reused=result.n_reused)
+    return run_view(result.run, result.results, study, n_reused=result.n_reused)
 
 
 def run_view(
@@ -289,7 +295,6 @@ def run_view(
     results: pd.DataFrame,
     study: Study | None,
     *,
-    left_out: Sequence[str] = (),
     n_reused: int = 0,
 ) -> RenderableType:
     """Return a stored run.
@@ -302,8 +307,6 @@ def run_view(
         Its trials, as `Store.results` gives them.
     study : Study or None
         Its study; without it (a file that is gone) there is no table of metrics.
-    left_out : sequence of str, default ()
-        What did not run and why, if known.
     n_reused : int, default 0
         How many of the trials were known before.
     """
@@ -326,8 +329,7 @@ def run_view(
     parts.append(Text(""))
     if (results["status"] != "ok").any():
         parts += [failures_view(results), Text("")]
-    known = [f"{name}: what it needs is not installed" for name in run.arguments.get("left_out") or ()]
-    parts += _left_out_view(left_out or known)
+    parts += _left_out_view(run.arguments.get("left_out") or (), study)
     if run.verdict is not None and run.status == "done":
         parts.append(claims_view(run.verdict, study))
     return Group(*parts)
@@ -375,8 +377,8 @@ def methods_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
 
 
 def datasets_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """Return records of data sets as a table; the columns are the keys of the first."""
-    columns = [key for key in (rows[0] if rows else {}) if not isinstance(rows[0][key], Mapping)]
+    """Return the list of data sets; `record_view` shows the rest of a record."""
+    columns = ("name", "kind", "task", "shape", "available", "licence")
     table = _table("", columns)
     for row in rows:
         table.add_row(*(_value(row.get(column)) for column in columns))
