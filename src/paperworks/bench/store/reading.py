@@ -98,20 +98,29 @@ def _pairs(connection: sa.Connection, query: sa.Select[int, int]) -> dict[int, i
     return {row[0]: row[1] for row in connection.execute(query)}
 
 
+def _plain_rows(connection: sa.Connection, query: sa.Select[Any]) -> list[tuple[Any, ...]]:
+    """Return rows as the driver gives them, which is what numbers and texts need, for large tables."""
+    result: Any = connection.execute(query)
+    try:
+        return list(result.cursor.fetchall())
+    finally:
+        result.close()
+
+
 def result_table(connection: sa.Connection, run_id: int) -> pd.DataFrame:
     """Return the table that `Store.results` describes."""
     import numpy as np
     import pandas as pd
 
-    rows = connection.execute(
+    rows = _plain_rows(
+        connection,
         sa.select(TRIAL.c.id, *(TRIAL.c[name] for name in RESULT_COLUMNS))
         .join(RUN_TRIAL, RUN_TRIAL.c.trial_id == TRIAL.c.id)
         .where(RUN_TRIAL.c.run_id == run_id)
-        .order_by(TRIAL.c.id)
-    ).all()
-    trial_ids, *columns = zip(*rows, strict=True) if rows else [()] * (1 + len(RESULT_COLUMNS))
-    ids = np.array(trial_ids, dtype=np.int64)
-    frame = pd.DataFrame(dict(zip(RESULT_COLUMNS, columns, strict=True)))
+        .order_by(TRIAL.c.id),
+    )
+    frame = pd.DataFrame.from_records(rows, columns=["id", *RESULT_COLUMNS])
+    ids = frame.pop("id").to_numpy(dtype=np.int64)
     frame = frame.astype({"seed": np.int64} | dict.fromkeys(_SECONDS_AND_MEMORY, float))
 
     in_run = METRIC.join(RUN_TRIAL, RUN_TRIAL.c.trial_id == METRIC.c.trial_id)
@@ -121,11 +130,9 @@ def result_table(connection: sa.Connection, run_id: int) -> pd.DataFrame:
     if names:
         # The database turns rows into columns: one tuple per trial instead of one per metric.
         wide = [sa.func.max(sa.case((METRIC.c.name == name, METRIC.c.value))) for name in names]
-        values = connection.execute(
-            sa.select(METRIC.c.trial_id, *wide).select_from(in_run).where(here).group_by(METRIC.c.trial_id)
-        )
-        with_metrics, *numbers = zip(*values.all(), strict=True)
-        matrix[np.searchsorted(ids, with_metrics)] = np.array(numbers, dtype=float).T
+        query = sa.select(METRIC.c.trial_id, *wide).select_from(in_run).where(here).group_by(METRIC.c.trial_id)
+        numbers = np.array(_plain_rows(connection, query), dtype=float)  # ids stay far below 2^53
+        matrix[np.searchsorted(ids, numbers[:, 0].astype(np.int64))] = numbers[:, 1:]
     codes = [pd.factorize(frame[name], sort=True)[0] for name in ("contender", "dataset_label", "dataset")]
     order = np.lexsort([frame["seed"].to_numpy(), *codes])
     return pd.concat([frame, pd.DataFrame(matrix, columns=names)], axis=1).iloc[order].reset_index(drop=True)
@@ -148,23 +155,25 @@ def long_tables(connection: sa.Connection, study: str | None) -> Iterator[pa.Tab
         runs = runs.where(RUN.c.study == study)
     for run in connection.execute(runs.order_by(RUN.c.id)).all():
         here = RUN_TRIAL.c.run_id == run.id
-        trials = connection.execute(
+        trials = _plain_rows(
+            connection,
             sa.select(TRIAL.c.id, *(TRIAL.c[name] for name in of_trial))
             .join(RUN_TRIAL, RUN_TRIAL.c.trial_id == TRIAL.c.id)
             .where(here)
-            .order_by(TRIAL.c.id)
-        ).all()
+            .order_by(TRIAL.c.id),
+        )
         if not trials:
             continue
         ids, *columns = zip(*trials, strict=True)
         # An unknown duration is NaN to us, NULL to the database and an empty cell in the file.
         arrays = [pa.array(column, kind) for column, kind in zip(columns, of_trial.values(), strict=True)]
-        metrics = connection.execute(
+        metrics = _plain_rows(
+            connection,
             sa.select(METRIC.c.trial_id, METRIC.c.name, METRIC.c.value, METRIC.c.state)
             .join(RUN_TRIAL, RUN_TRIAL.c.trial_id == METRIC.c.trial_id)
             .where(here)
-            .order_by(METRIC.c.trial_id)
-        ).all()
+            .order_by(METRIC.c.trial_id),
+        )
         trial_ids, names, values, states = (
             (list(column) for column in zip(*metrics, strict=True)) if metrics else ([],) * 4
         )
