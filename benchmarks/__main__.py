@@ -73,7 +73,9 @@ def _seconds(call: Callable[[], Any]) -> float:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the benchmarks named on the command line, or all of them."""
-    known = sorted(module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]) if module.name[0] != "_")
+    known = sorted(
+        module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]) if module.name[0] != "_"
+    )
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("methods", nargs="*", help=f"any of: {', '.join(known)} (default: all)")
     parser.add_argument("--repeats", type=int, default=15, help="greatest number of turns a case (default 15)")

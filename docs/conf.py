@@ -38,7 +38,16 @@ def _write_api_pages() -> None:
             lines += [f".. {kind}:: {name}", *(["   :members:"] if kind == "autoclass" else []), ""]
         (folder / f"{slug}.rst").write_text("\n".join(lines), encoding="utf-8")
         pages.append(slug)
-    toctree = ["API reference", "=============", "", ".. toctree::", "   :maxdepth: 1", "", *(f"   {p}" for p in pages), ""]
+    toctree = [
+        "API reference",
+        "=============",
+        "",
+        ".. toctree::",
+        "   :maxdepth: 1",
+        "",
+        *(f"   {p}" for p in pages),
+        "",
+    ]
     (folder / "index.rst").write_text("\n".join(toctree), encoding="utf-8")
 
 

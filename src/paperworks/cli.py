@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "main"]
 
+_INTERRUPTED = 130
 _UsageError = typer.BadParameter.__mro__[1]  # typer's own copy of click has no public name for it
 
 app = typer.Typer(
@@ -54,6 +55,16 @@ class VerdictName(StrEnum):
     fails = "fails"
     inconclusive = "inconclusive"
     none = "none"
+
+
+class DataKind(StrEnum):
+    table = "table"
+    graph = "graph"
+    matrix = "matrix"
+    series = "series"
+    image = "image"
+    text = "text"
+    molecules = "molecules"
 
 
 StoreOption = Annotated[
@@ -189,7 +200,7 @@ def _study_of(run: RunRecord) -> Any:
     from paperworks.bench.catalog import load_study, resolve
 
     try:
-        return load_study(resolve(str(run.arguments.get("study_ref", run.study))))
+        return load_study(resolve(str(run.arguments.get("study", run.study))))
     except (LookupError, ImportError, ValueError):
         return None
 
@@ -221,7 +232,7 @@ def run(
     """Compare a method with what people use today and compute the verdict on its paper's claims."""
     from paperworks.bench import catalog
     from paperworks.bench.report import terminal
-    from paperworks.bench.runner import run_study
+    from paperworks.bench.runner import RunInterrupted, run_study
 
     ref = catalog.resolve(study)
     loaded = catalog.load_study(ref)
@@ -232,23 +243,26 @@ def run(
     for note in own.notes if own else ():
         console.print(f"  {note}", markup=False)
     with _open_store(store) as opened:
-        with terminal.Progress(quiet if as_json else _console(stderr=True)) as progress:
-            result = run_study(
-                ref,
-                scale=scale.value,
-                seeds=_parse_seeds(seeds),
-                contenders=_split(contenders),
-                datasets=_split(datasets),
-                own=own,
-                jobs=jobs,
-                backend=backend.value,
-                address=address,
-                threads=threads,
-                timeout=timeout,
-                store=opened,
-                fresh=fresh,
-                on_event=progress.on_event,
-            )
+        try:
+            with terminal.Progress(quiet if as_json else _console(stderr=True)) as progress:
+                result = run_study(
+                    ref,
+                    scale=scale.value,
+                    seeds=_parse_seeds(seeds),
+                    contenders=_split(contenders),
+                    datasets=_split(datasets),
+                    own=own,
+                    jobs=jobs,
+                    backend=backend.value,
+                    address=address,
+                    threads=threads,
+                    timeout=timeout,
+                    store=opened,
+                    fresh=fresh,
+                    on_event=progress.on_event,
+                )
+        except RunInterrupted as stop:  # typer would end without a word
+            raise _Stopped(str(stop)) from stop
         if as_json:
             _print_json(
                 {
@@ -317,7 +331,13 @@ def _write_report(store: Store, folder: Path, run: RunRecord) -> Path:
     from paperworks.bench.card import all_cards
     from paperworks.bench.report.site import build_site
 
-    return build_site(store, folder, studies=[run.study], run=run.id, cards=all_cards())
+    return build_site(store, folder, run=run.id, cards=all_cards(), benchmarks=_speed_folder())
+
+
+def _speed_folder() -> Path | None:
+    """Return the folder of measured speed ratios, if the command is run in a checkout that has one."""
+    folder = Path("benchmarks/results")
+    return folder if folder.is_dir() else None
 
 
 @app.command()
@@ -330,7 +350,7 @@ def report(
     from paperworks.bench.report.site import build_site
 
     with _open_store(store) as opened:
-        page = build_site(opened, out, cards=all_cards())
+        page = build_site(opened, out, cards=all_cards(), benchmarks=_speed_folder())
     _console().print(f"Report: {page}", markup=False, soft_wrap=True)
 
 
@@ -361,14 +381,14 @@ def doctor(store: StoreOption = None, as_json: JsonOption = False) -> None:
 
 @data_app.command("list")
 def data_list(
-    kind: Annotated[str | None, typer.Option(help="Only this kind: table, graph, ...")] = None,
+    kind: Annotated[DataKind | None, typer.Option(help="Only this kind.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """All data sets: kind, shape, licence, whether they are here."""
     from paperworks import datasets
     from paperworks.bench.report import terminal
 
-    rows = [datasets.describe(name) for name in datasets.names(kind)]
+    rows = [_dataset_row(name) for name in datasets.names(kind.value if kind else None)]
     if as_json:
         _print_json(rows)
     else:
@@ -378,10 +398,9 @@ def data_list(
 @data_app.command("info")
 def data_info(name: str, as_json: JsonOption = False) -> None:
     """One data set: source, licence, shape."""
-    from paperworks import datasets
     from paperworks.bench.report import terminal
 
-    row = datasets.describe(name)
+    row = _dataset_row(name)
     if as_json:
         _print_json(row)
     else:
@@ -396,17 +415,49 @@ def data_get(
     """Load a data set, downloading it if need be; write it to a file with --out."""
     from paperworks import datasets
 
+    loaded = datasets.load(name)
     console = _console()
     if out is None:
-        loaded = datasets.load(name)
-        console.print(f"{name}: {datasets.shape_text(loaded)}, ready", markup=False)
+        console.print(f"{name} is ready: paperworks.datasets.load({name!r})", markup=False)
+        return
+    if not isinstance(loaded, datasets.Table):
+        raise _usage(f"--out writes tables; {name} is of kind {datasets.info(name).kind}")
+    frame = loaded.X.assign(**{loaded.target: loaded.y})
+    if out.suffix == ".csv":
+        frame.to_csv(out, index=False)
+    elif out.suffix == ".parquet":
+        frame.to_parquet(out, index=False)
     else:
-        datasets.save_table(name, out)
-        console.print(f"{name} written to {out}", markup=False, soft_wrap=True)
+        raise _usage(f"--out writes .csv or .parquet, got {out.name!r}")
+    console.print(f"{name} written to {out}: {len(frame)} rows", markup=False, soft_wrap=True)
+
+
+def _dataset_row(name: str) -> dict[str, Any]:
+    from paperworks import datasets
+    from paperworks.bench.catalog import missing_distributions
+
+    record = datasets.info(name)
+    missing = missing_distributions(record.requires)
+    state = f"needs {record.install}" if missing else f"from {record.host}" if record.host else "here"
+    return {
+        "name": record.name,
+        "kind": record.kind,
+        "task": record.task,
+        "shape": record.shape,
+        "licence": record.licence,
+        "available": state,
+        "source": record.source,
+        "description": record.description,
+    }
+
+
+class _Stopped(Exception):
+    """The user stopped a run; the message says what is stored."""
 
 
 def _usage(message: str) -> Exception:
-    return _UsageError(message)
+    error: Exception = _UsageError(message)
+    return error
 
 
 def _is_for_user(error: Exception) -> bool:
@@ -431,15 +482,16 @@ def _run(args: list[str], debug: bool) -> int:
     try:
         code = typer.main.get_command(app).main(args, prog_name="paperworks", standalone_mode=False)
         sys.stdout.flush()
+        if code == _INTERRUPTED:
+            raise _Stopped("interrupted")
         return code if isinstance(code, int) else 0
     except BrokenPipeError:
         # The reader of the pipe has gone (`| head`): that is no error of ours, and nothing more can be written.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (KeyboardInterrupt, typer.Abort) as stop:
-        message = " ".join(str(stop).split()) or "interrupted"
-        print(f"paperworks: {message}", file=sys.stderr)
-        return 130
+    except (_Stopped, KeyboardInterrupt, typer.Abort) as stop:
+        print(f"paperworks: {str(stop) or 'interrupted'}", file=sys.stderr)
+        return _INTERRUPTED
     except Exception as error:
         if debug:
             raise

@@ -30,7 +30,7 @@ def seed_for(*parts: str | int) -> int:
     >>> seed_for("split", "wine", 0) == seed_for("split", "wine", 1)
     False
     """
-    text = "\x1f".join(f"{type(part).__name__}:{part}" for part in parts)
+    text = "\x1f".join(f"str:{part}" if isinstance(part, str) else f"int:{int(part)}" for part in parts)
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
 
 

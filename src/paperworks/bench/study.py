@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 __all__ = [
+    "RESULT_COLUMNS",
     "SCALES",
     "Claim",
     "Contender",
@@ -29,6 +30,19 @@ __all__ = [
 ]
 
 SCALES = ("smoke", "quick", "paper")
+
+RESULT_COLUMNS = (
+    "contender",
+    "dataset",
+    "dataset_label",
+    "seed",
+    "status",
+    "error",
+    "wall_seconds",
+    "cpu_seconds",
+    "peak_mb",
+)
+"""Columns of a table of results beside the metrics; no metric may have one of these names."""
 
 _SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\Z")
 _FAMILY = re.compile(r"[a-z][a-z0-9_]*\Z")
@@ -85,6 +99,7 @@ class Metric:
 
     def __post_init__(self) -> None:
         _text(self.name, "Metric.name")
+        _require(self.name not in RESULT_COLUMNS, f"Metric.name {self.name!r} is taken by a column of every result")
         _choice(self.better, f"Metric({self.name!r}).better", ("higher", "lower"))
 
 
@@ -259,9 +274,7 @@ class Study:
             _require(bool(values), f"{where}: {label} must not be empty")
             double = sorted({v for v in values if values.count(v) > 1})
             _require(not double, f"{where}: {label} named twice: {', '.join(double)}")
-        _require(
-            any(c.role == "method" for c in self.contenders), f"{where}: no contender has the role 'method'"
-        )
+        _require(any(c.role == "method" for c in self.contenders), f"{where}: no contender has the role 'method'")
         for claim in self.claims:
             place = f"{where}: claim {claim.statement!r}"
             _require(claim.metric in names["metrics"], f"{place}: unknown metric {claim.metric!r}")
