@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from paperworks._checks import check_choice, check_positive, extra
+from paperworks._checks import check_choice, check_integer, check_positive, extra
 from paperworks._numerics.kernels import laplace_gram, median_distance, rbf_gram
 from paperworks.causal.interaction_tests.statistics import Array, Blocks, product
 
@@ -176,7 +176,9 @@ def _numbers(column: Any, label: str) -> NDArray[np.float64]:
     bad = ~np.isfinite(values)
     if bad.any():
         row = int(bad.any(axis=1).argmax())
-        raise ValueError(f"{label} of X holds {int(bad.sum())} value(s) that are NaN or infinite, the first in row {row}")
+        raise ValueError(
+            f"{label} of X holds {int(bad.sum())} value(s) that are NaN or infinite, the first in row {row}"
+        )
     return values
 
 
@@ -192,11 +194,14 @@ def _codes(column: Any, label: str) -> NDArray[np.intp]:
 
 def generator(random_state: Any) -> np.random.Generator:
     """Return a generator for a seed, a generator or a legacy RandomState."""
+    if random_state is None or isinstance(random_state, np.random.Generator):
+        return np.random.default_rng(random_state)
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31))
-    if random_state is not None and not isinstance(random_state, numbers.Integral | np.random.Generator):
-        raise TypeError(f"random_state must be None, an integer or a NumPy generator, got {random_state!r}")
-    return np.random.default_rng(random_state)
+    try:
+        return np.random.default_rng(check_integer(random_state, "random_state", minimum=0))
+    except TypeError as error:
+        raise TypeError(f"random_state must be None, an integer or a NumPy generator, got {random_state!r}") from error
 
 
 def split_rows(split: Any, n: int, rng: np.random.Generator) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -261,8 +266,7 @@ def gram_blocks(
         for start in range(0, n2, step):
             part = slice(start, start + step)
             grams = [
-                given[i][:, part] if i in given else v.gram(rows1, rows2[part], device)
-                for i, v in enumerate(variables)
+                given[i][:, part] if i in given else v.gram(rows1, rows2[part], device) for i, v in enumerate(variables)
             ]
             yield [product([grams[i] for i in members]) for members in sets]
 

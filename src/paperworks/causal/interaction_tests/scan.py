@@ -207,4 +207,5 @@ def _adjust(pvalues: NDArray[np.float64], correction: str | None) -> NDArray[np.
         adjusted = np.empty(m)
         adjusted[ranked] = np.minimum(np.maximum.accumulate(pvalues[ranked] * np.arange(m, 0, -1)), 1.0)
         return adjusted
-    return false_discovery_control(pvalues, method=correction)
+    controlled: NDArray[np.float64] = false_discovery_control(pvalues, method=correction)
+    return controlled

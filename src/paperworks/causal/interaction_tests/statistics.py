@@ -90,7 +90,8 @@ def products_of_others(factors: Sequence[Array]) -> list[Array]:
 
 def joint(blocks: Blocks) -> Evaluation:
     """Evaluate the joint statistic: joint law minus the product of the margins, in O(d n1 n2) and one pass."""
-    n2, w, columns_product = 0, 0.0, 0.0
+    n2, columns_product = 0, 0.0
+    w: Array = 0.0
     sums: list[Array] = []
     for grams in blocks():
         columns = [gram.mean(0) for gram in grams]  # c_i
@@ -104,9 +105,7 @@ def joint(blocks: Blocks) -> Evaluation:
     raw, rows_product = w / n2, product(rows)
     w = raw - rows_product
     # The product of the estimated margins varies with the first half too; without it the error is about 20 % too large.
-    margins = sum(
-        u / n2 - r * other for (_, u), r, other in zip(sums, rows, products_of_others(means), strict=True)
-    )
+    margins = sum(u / n2 - r * other for (_, u), r, other in zip(sums, rows, products_of_others(means), strict=True))
     estimate = w.mean() - (columns_product / n2 - math.prod(means))
     return evaluate(estimate, w - margins, float(abs(raw).max()) + float(abs(rows_product).max()))
 
@@ -148,7 +147,8 @@ def centred(blocks: Blocks) -> Blocks:
 
 def lancaster(blocks: Blocks) -> Evaluation:
     """Evaluate the Lancaster statistic on centred blocks: the mean of the products of centred features, O(d n1 n2)."""
-    n2, h = 0, 0.0
+    n2 = 0
+    h: Array = 0.0
     derivative: Array = 0.0
     for grams in blocks():
         n2 += grams[0].shape[1]
@@ -156,15 +156,17 @@ def lancaster(blocks: Blocks) -> Evaluation:
         h = h + (others[0] * grams[0]).sum(1)
         # v_i[b], the mean over the first half of the other variables' product: the part of psi from centring.
         derivative = derivative + sum(k @ other.mean(0) for k, other in zip(grams, others, strict=True))
-    h = h / n2
-    return evaluate(h.mean(), h - derivative / n2, 0.0)
+    h, derivative = h / n2, derivative / n2
+    return evaluate(h.mean(), h - derivative, float(abs(h).max()) + float(abs(derivative).max()))
 
 
 def streitberg(grams: Sequence[Array]) -> Evaluation:
     """Evaluate the Streitberg statistic on whole centred cross-Gram matrices: two to five variables."""
     networks = _Networks(grams)
     without, with_one = _partitions(len(grams))
-    estimate, influence = 0.0, 0.0
+    scale = 0.0
+    estimate: Array = 0.0
+    influence: Array = 0.0
     for cells in without:
         networks.between_rows.clear()
         for blocks in without:
@@ -173,11 +175,14 @@ def streitberg(grams: Sequence[Array]) -> Evaluation:
                 value = networks.contract((block, *blocks[:i], *blocks[i + 1 :]), cells)
                 mean = value.mean()
                 influence = influence + weight * (value - mean)
+                scale = max(scale, float(abs(value).max()))
             estimate = estimate + weight * mean
         # A singleton's own mean is zero, so it leaves T alone, but moving its mean does not.
         for blocks in with_one:
-            influence = influence + _coefficient(blocks) * _coefficient(cells) * networks.contract(blocks, cells)
-    return evaluate(estimate, influence, 0.0)
+            value = networks.contract(blocks, cells)
+            influence = influence + _coefficient(blocks) * _coefficient(cells) * value
+            scale = max(scale, float(abs(value).max()))
+    return evaluate(estimate, influence, scale)
 
 
 Block = frozenset[int]
@@ -187,7 +192,7 @@ Partition = tuple[Block, ...]
 def _coefficient(blocks: Partition) -> int:
     """Return the weight of a partition in a cumulant: (-1)^(m-1) (m-1)! for m blocks."""
     m = len(blocks)
-    return (-1) ** (m - 1) * math.factorial(m - 1)
+    return math.factorial(m - 1) * (1 if m % 2 else -1)
 
 
 def _all_partitions(elements: tuple[int, ...]) -> Iterator[list[list[int]]]:
@@ -298,7 +303,7 @@ class _Networks:
 
 
 def _checked(K: Sequence[ArrayLike], maximum: int | None = None) -> list[Array]:
-    grams = [gram if hasattr(gram, "detach") else np.asarray(gram, dtype=np.float64) for gram in K]
+    grams: list[Array] = [gram if hasattr(gram, "detach") else np.asarray(gram, dtype=np.float64) for gram in K]
     if len(grams) < 2 or (maximum is not None and len(grams) > maximum):
         bounds = "at least 2" if maximum is None else f"2 to {maximum}"
         raise ValueError(f"K must hold {bounds} cross-Gram matrices, got {len(grams)}")
