@@ -85,7 +85,7 @@ def test_large_problems_reach_the_same_minimum(n_classes):
     small = LinearFitter(X, y, weight, n_classes).fit(rho, 0.01)
     for rows, tolerance in ((X, 1e-4), (sp.csr_array(X), 1e-2)):
         large = LinearFitter(X, y, weight, n_classes, max_iter=5000)
-        large.X, large.newton = rows, False
+        large.X, large.matrix = rows, False
         found = large.fit(rho, 0.01)
         assert found.converged
         np.testing.assert_allclose(found.scores(X), small.scores(X), atol=tolerance)
@@ -313,7 +313,7 @@ def test_network_reaches_the_linear_optimum(n_classes):
     h, expected = network.decision_function(X), linear.decision_function(X)
     if n_classes > 2:  # a common shift of the logits is free
         h, expected = h - h.mean(axis=1, keepdims=True), expected - expected.mean(axis=1, keepdims=True)
-    np.testing.assert_allclose(h, expected, atol=0.05)
+    np.testing.assert_allclose(h, expected, atol=0.1)
     assert not hasattr(network, "coef_")
     assert isinstance(network.module_, torch.nn.Linear)
 

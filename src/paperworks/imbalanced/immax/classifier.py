@@ -43,7 +43,7 @@ _COMPONENTS = 300  # of the Nystroem map, at most
 _COORDINATE_CLASSES = 20
 
 
-class ImmaxClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class ImmaxClassifier(ClassifierMixin, BaseEstimator):
     r"""Classifier with one confidence margin per class, for imbalanced data.
 
     Minimises :math:`\alpha \|h\|^2 + \frac1m \sum_i \Psi(\text{margins of row } i / \rho_{y_i})` with a surrogate

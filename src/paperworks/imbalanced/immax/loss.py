@@ -179,7 +179,7 @@ class ImmaxLoss(nn.Module):
         """Follow moves between devices, but never a cast: the buffers stay float64 (float32 where that's missing)."""
         kept, self._buffers = self._buffers, {}
         try:
-            super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+            super()._apply(fn, recurse)
         finally:
             self._buffers = kept
         device = fn(torch.empty(0, device=self.rho.device)).device
@@ -292,7 +292,7 @@ class ImmaxLoss(nn.Module):
                 and logits.device.type == "cpu"
                 and not torch.compiler.is_compiling()
             ):
-                loss: Tensor = _ScaledCrossEntropy.apply(logits, scale, target)[0]  # type: ignore[no-untyped-call]
+                loss: Tensor = _ScaledCrossEntropy.apply(logits, scale, target)[0]
                 return loss
             return F.cross_entropy(logits * scale.unsqueeze(1), target, reduction="none")
         index = target.unsqueeze(1)
