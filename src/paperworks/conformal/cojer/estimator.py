@@ -232,7 +232,6 @@ class CoJER(RegressorMixin, BaseEstimator):
             )
         names = [name for name, _ in named]
         residuals = np.abs(y_cal[:, None] - predict_all(models, names, X_cal))
-        order = rng.permutation(len(y_cal))
         # Everything random from here on depends on this seed and on the batch size, not on the order of calls.
         self._seed = int(rng.randint(2**31))
         self._names = names
@@ -240,7 +239,7 @@ class CoJER(RegressorMixin, BaseEstimator):
         self.estimators_ = models
         self.n_cal_ = len(y_cal)
         if self.calibration == "split":
-            half = self.n_cal_ // 2
+            order, half = rng.permutation(self.n_cal_), self.n_cal_ // 2
             self.residuals_ = np.sort(residuals[order[:half]].T, axis=1)
             ranks = sets.conformal_ranks(residuals[order[half:], :], np.zeros(len(models)), self.residuals_)
             self._scores = np.sort(sets.aggregate(ranks, self.aggregation))

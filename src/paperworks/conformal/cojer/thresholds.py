@@ -259,13 +259,16 @@ def dkw_deviation(n_cal: int, n_test: int, delta: float, *, n_iter: int = 9) -> 
 
 def _exact_threshold(n: int, m: int, k: int, delta: float) -> int:
     """Return max{t: P(BetaBinomial(m, t, n+1-t) >= k+1) <= delta}; the probability grows with t."""
-    j = np.arange(k + 1, m + 1, dtype=np.float64)
-    total = gammaln(n + m + 1) - gammaln(m + 1) - gammaln(n + 1)
+    # Sum the shorter tail; the lower one only where 1 - sum keeps enough digits next to delta.
+    lower = k + 1 < m - k and delta > 1e-3
+    j = np.arange(0, k + 1, dtype=np.float64) if lower else np.arange(k + 1, m + 1, dtype=np.float64)
     head, tail = -gammaln(j + 1), -gammaln(m - j + 1)
+    total = gammaln(n + m + 1) - gammaln(m + 1) - gammaln(n + 1)
 
     def excess(t: int) -> float:
         log_pmf = gammaln(j + t) + head - gammaln(t) + gammaln(m - j + n + 1 - t) + tail - gammaln(n + 1 - t) - total
-        return float(np.exp(log_pmf).sum())
+        mass = float(np.exp(log_pmf).sum())
+        return 1.0 - mass if lower else mass
 
     low, high = 0, n + 1  # t = 0 misses nothing, t = n + 1 misses everything
     while high - low > 1:
