@@ -1,3 +1,5 @@
+from .factorial_design import FactorialDesign as FactorialDesign
+from .factorial_design import half_fraction as half_fraction
 from .interaction_tests import InteractionTestResult as InteractionTestResult
 from .interaction_tests import cross_gram as cross_gram
 from .interaction_tests import factorisation_test as factorisation_test
