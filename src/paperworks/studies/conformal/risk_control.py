@@ -440,7 +440,7 @@ STUDY = Study(
         ),
         "paper": Scale(
             seeds=100,
-            settings={"n_population": 100_000, "n_prompts": 6000, "n_calibrations": 10, "n_lambdas": 1000},
+            settings={"n_population": 20_000, "n_prompts": 6000, "n_calibrations": 10, "n_lambdas": 1000},
         ),
     },
     trial=trial,
