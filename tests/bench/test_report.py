@@ -446,9 +446,7 @@ def test_speed_is_shown_where_it_was_measured(store: Store, tmp_path: Path) -> N
 
 
 def test_methods_without_results_have_a_page(store: Store, tmp_path: Path) -> None:
-    card = replace(
-        card_of(STUDY), title="Ours", import_line="from paperworks.tests import Ours", example=">>> 1 < 2\nTrue"
-    )
+    card = replace(card_of(STUDY), import_line="from paperworks.tests import Ours", example=">>> 1 < 2\nTrue")
     build_site(store, tmp_path / "site", cards={"made-up": card}, studies=["made-up"])
     page = Page((tmp_path / "site" / "studies" / "made-up.html").read_text(encoding="utf-8"))
     assert "not run yet" in page.text
@@ -678,7 +676,7 @@ def test_cards_of_all_methods_say_how_to_use_them() -> None:
     cards = all_cards()
     assert set(cards) == {entry.study.slug for entry in catalog.entries()}
     for card in cards.values():
-        assert card.import_line.startswith(f"from paperworks.{card.family} import {card.title}")
+        assert card.import_line.startswith(f"from paperworks.{card.family} import {card.public_names[0]}")
         assert card.install.startswith("pip install")
 
 

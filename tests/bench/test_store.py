@@ -323,6 +323,27 @@ def test_latest_is_the_newest_done_run_of_each_study(store_url: str) -> None:
         assert (store.run(stopped).status, store.run(stopped).verdict) == ("interrupted", None)
 
 
+def test_latest_prefers_whole_runs_of_a_larger_scale(store_url: str) -> None:
+    with Store(store_url) as store:
+
+        def done(scale: str, whole: bool) -> int:
+            run = begin(store, study="a", scale=scale, arguments={"whole": whole})
+            store.finish_run(run, "done", None)
+            return run
+
+        done("quick", False)
+        assert store.latest() == {}
+        smoke = done("smoke", True)
+        assert store.latest()["a"].id == smoke
+        quick = done("quick", True)
+        done("smoke", True)
+        done("quick", False)
+        assert store.latest()["a"].id == quick
+        newer = done("quick", True)
+        assert store.latest()["a"].id == newer
+
+
+
 def test_what_a_run_said_stands(store_url: str) -> None:
     with Store(store_url) as store:
         run = begin(store)

@@ -25,7 +25,7 @@ from paperworks.bench.study import (
 
 
 def trial(contender: str, dataset: str, seed: int, scale: str) -> Mapping[str, float]:
-    return {"error": 0.0}
+    return {"distance": 0.0}
 
 
 PAPER = Paper("On Nothing", "A. Nonymous", "Nowhere 2025", "https://example.org")
@@ -40,8 +40,8 @@ def study(**changes: Any) -> Study:
         "question": "Is there anything?",
         "datasets": ("a", "b"),
         "contenders": (Contender("ours", "method", "section 1"), Contender("theirs", "peer", "a library")),
-        "metrics": (Metric("error", "lower"),),
-        "claims": (Claim("ours errs less", "error", "ours", "theirs", "better"),),
+        "metrics": (Metric("distance", "lower"),),
+        "claims": (Claim("ours errs less", "distance", "ours", "theirs", "better"),),
         "scales": SCALES,
         "trial": trial,
     }
@@ -70,9 +70,9 @@ def test_a_sound_study_is_frozen_and_does_nothing() -> None:
         ({"contenders": (Contender("theirs", "peer", "a library"),)}, "method"),
         ({"metrics": ()}, "metrics"),
         ({"claims": (Claim("c", "speed", "ours", "theirs", "better"),)}, "speed"),
-        ({"claims": (Claim("c", "error", "nobody", "theirs", "better"),)}, "nobody"),
-        ({"claims": (Claim("c", "error", "ours", "nobody", "better"),)}, "nobody"),
-        ({"claims": (Claim("c", "error", "ours", 1.0, "better", datasets=("z",)),)}, "z"),
+        ({"claims": (Claim("c", "distance", "nobody", "theirs", "better"),)}, "nobody"),
+        ({"claims": (Claim("c", "distance", "ours", "nobody", "better"),)}, "nobody"),
+        ({"claims": (Claim("c", "distance", "ours", 1.0, "better", datasets=("z",)),)}, "z"),
         ({"scales": {"quick": Scale(1)}}, "smoke, quick, paper"),
         ({"scales": SCALES | {"quick": Scale(1, datasets=("z",))}}, "z"),
         ({"scales": SCALES | {"quick": Scale(1, contenders=("nobody",))}}, "nobody"),
@@ -90,7 +90,7 @@ def test_a_malformed_study_says_what_is_wrong(changes: dict[str, Any], said: str
     ("make", "said"),
     [
         (lambda: Paper("", "A", "V", "u"), "title"),
-        (lambda: Metric("error", "smaller"), "smaller"),  # type: ignore[arg-type]
+        (lambda: Metric("distance", "smaller"), "smaller"),  # type: ignore[arg-type]
         (lambda: Metric("seed", "lower"), "seed"),
         (lambda: Contender("x", "rival", "s"), "rival"),  # type: ignore[arg-type]
         (lambda: Contender("x", "peer", "s", requires="mapie"), "requires"),  # type: ignore[arg-type]

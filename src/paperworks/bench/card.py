@@ -19,8 +19,6 @@ class Card:
 
     slug: str
     family: str
-    title: str
-    """Name of the method, as people say it."""
     question: str
     paper: Paper
     install: str
@@ -62,7 +60,6 @@ def card_of(study: Study, ref: str = "") -> Card:
     return Card(
         slug=study.slug,
         family=study.family,
-        title=names[0] if names else study.slug,
         question=study.question,
         paper=study.paper,
         install=f'pip install "paperworks{extras}"' if extras else "pip install paperworks",

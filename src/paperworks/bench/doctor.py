@@ -74,4 +74,5 @@ def _store_state(url: str | None) -> dict[str, Any]:
             runs = len(store.runs())
             return {"url": store.url, "ok": True, "message": f"{runs} run{'s' * (runs != 1)} stored"}
     except (StoreError, ImportError) as error:
-        return {"url": url or os.environ.get("PAPERWORKS_STORE", "default"), "ok": False, "message": str(error)}
+        # The address itself may hold a password; the message has it masked.
+        return {"url": "", "ok": False, "message": str(error)}

@@ -12,6 +12,7 @@ import logging
 import os
 import re
 import signal
+import socket
 import threading
 import time
 import warnings
@@ -21,10 +22,12 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from multiprocessing import resource_tracker
 from typing import Any, Literal, Self
 
 from joblib import cpu_count
 from joblib.externals.loky import ProcessPoolExecutor
+from joblib.externals.loky.backend import resource_tracker as loky_tracker
 from joblib.externals.loky.process_executor import BrokenProcessPool, TerminatedWorkerError
 
 from paperworks._checks import check_choice, check_integer, extra
@@ -38,6 +41,7 @@ BACKENDS: tuple[Backend, ...] = ("loky", "ray", "dask")
 Function = Callable[[Task], Outcome]
 
 _PARENT_POLL_SECONDS = 1.0
+_CONNECT_SECONDS = 10.0
 
 
 class ExecutorError(RuntimeError):
@@ -217,6 +221,8 @@ def _interrupts_blocked() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
+    for tracker in (resource_tracker, loky_tracker):  # whose own start would unblock the signal again
+        tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -322,6 +328,7 @@ class _Ray(Executor):
                 jobs = jobs or local_jobs(threads)
                 options |= {"address": "local", "num_cpus": jobs * threads, "include_dashboard": False}
             else:
+                _check_reachable(address)
                 options["address"] = address
             _keep_stdout_clean()
             try:
@@ -365,6 +372,17 @@ class _Ray(Executor):
     def close(self) -> None:
         if self._owner and self._ray.is_initialized():
             self._ray.shutdown()
+
+
+def _check_reachable(address: str) -> None:
+    """Say at once that nothing answers at ``host:port``: Ray itself tries for minutes and then ends the process."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():  # "auto" and the like
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise ExecutorError(f"no Ray cluster at {address}: {error}") from error
 
 
 def _keep_stdout_clean() -> None:
@@ -417,7 +435,7 @@ class _Dask(Executor):
                 self._client = distributed.Client(self._cluster, **options)
         else:
             try:
-                self._client = distributed.Client(address, timeout=10, **options)
+                self._client = distributed.Client(address, timeout=_CONNECT_SECONDS, **options)
             except (OSError, ValueError) as error:
                 raise ExecutorError(f"no Dask cluster at {address}: {error}") from error
         workers = len(self._client.scheduler_info(n_workers=-1)["workers"])

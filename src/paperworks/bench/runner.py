@@ -186,6 +186,7 @@ def run_study(
                 "contenders": [contender.name for contender in plan.contenders],
                 "left_out": [contender.name for contender in plan.left_out],
                 "datasets": list(plan.datasets),
+                "whole": seeds is None and contenders is None and datasets is None and own is None,
                 "own": None if own is None else {"label": own.label, "ref": own.ref, "sha256": own.digest},
                 "jobs": executor.places if executor else 0,
                 "backend": backend,

@@ -50,6 +50,7 @@ class _Store(Protocol):
     """The part of `paperworks.bench.store.Store` that pages need."""
 
     def run(self, run_id: int) -> RunRecord: ...
+    def latest(self) -> dict[str, RunRecord]: ...
     def runs(self, study: str | None = None, limit: int | None = None) -> list[RunRecord]: ...
     def results(self, run_id: int) -> pd.DataFrame: ...
 
@@ -83,8 +84,9 @@ def build_site(
 ) -> Path:
     """Write static pages of what a store holds.
 
-    Each study shows its newest finished run. A study without one shows its newest run as unfinished, without numbers:
-    means over the part that is done would mislead. Files in `out_dir` that are not part of the site stay as they are.
+    Each study shows the run that speaks for it (`Store.latest`), or else its newest finished run. A study without one
+    shows its newest run as unfinished, without numbers: means over the part that is done would mislead. Files in
+    `out_dir` that are not part of the site stay as they are.
 
     Parameters
     ----------
@@ -121,6 +123,7 @@ def build_site(
         history.setdefault(record.study, []).append(record)
     wanted = list(dict.fromkeys([*history, *cards])) if studies is None else list(studies)
     given = studies if isinstance(studies, Mapping) else {}
+    latest = store.latest()
     asked = store.run(run) if run is not None else None
 
     pages: list[_Page] = []
@@ -132,11 +135,11 @@ def build_site(
         if card is None:
             orphans += runs[:1]
             continue
-        shown = asked if asked and asked.study == slug else _shown(runs)
+        shown = asked if asked and asked.study == slug else latest.get(slug) or _shown(runs)
         newest = runs[0] if runs else None
         newer = newest if newest and shown and newest.id != shown.id and newest.status != "done" else None
         pages.append(_Page(card, study, shown, newer, tuple(runs[:_HISTORY])))
-    pages.sort(key=lambda page: (page.card.family, page.card.title.casefold()))
+    pages.sort(key=lambda page: (page.card.family, page.card.slug))
 
     environment = _environment()
     for page in pages:

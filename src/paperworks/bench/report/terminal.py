@@ -338,7 +338,7 @@ def run_view(
 def card_view(card: Card) -> RenderableType:
     """Return the card of a method."""
     parts: list[RenderableType] = [
-        _line((card.title, "bold"), f"  ({card.family}, paperworks run {card.slug})"),
+        _line((card.slug, "bold"), f"  ({card.family}, paperworks run {card.slug})"),
         _indented(card.question),
         Text(""),
         _indented(f"{card.paper.title}. {card.paper.authors}. {card.paper.venue}."),

@@ -29,6 +29,7 @@ from paperworks.bench.store.records import (
     clean_text,
 )
 from paperworks.bench.store.schema import METRIC, RESULT_COLUMNS, RUN, RUN_TRIAL, TRIAL, encode
+from paperworks.bench.study import SCALES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -348,9 +349,25 @@ class Store:
         return self._find_runs(sa.true() if study is None else RUN.c.study == study, limit)
 
     def latest(self) -> dict[str, RunRecord]:
-        """Return the newest run of each study that is done, whatever its scale."""
-        newest = sa.select(sa.func.max(RUN.c.id)).where(RUN.c.status == "done").group_by(RUN.c.study)
-        return {run.study: run for run in self._find_runs(RUN.c.id.in_(newest))}
+        """Return, for each study, the run that speaks for it.
+
+        Returns
+        -------
+        dict of str to RunRecord
+            Of its runs that are done and whole (all seeds, data sets and contenders of their scale), the newest one of
+            the largest scale. A study without such a run is not in it: a run on a part of the grid, or on a user's own
+            data, answers another question.
+        """
+        query = sa.select(RUN.c.id, RUN.c.study, RUN.c.scale, RUN.c.arguments).where(RUN.c.status == "done")
+        with self._read() as connection:
+            done = connection.execute(query.order_by(RUN.c.id)).all()
+        best: dict[str, tuple[int, int]] = {}
+        for run_id, study, scale, arguments in done:
+            if arguments.get("whole", True):
+                rank = (SCALES.index(scale) if scale in SCALES else -1, run_id)
+                best[study] = max(best.get(study, rank), rank)
+        chosen = [run_id for _, run_id in best.values()]
+        return {run.study: run for run in self._find_runs(RUN.c.id.in_(chosen))}
 
     def _find_runs(self, condition: sa.ColumnElement[bool], limit: int | None = None) -> list[RunRecord]:
         with self._read() as connection:
