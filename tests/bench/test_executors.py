@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paperworks.bench.executors import Executor, make_executor
+from paperworks.bench import executors
+from paperworks.bench.executors import Executor, ExecutorError, make_executor
 from paperworks.bench.study import Study
 from paperworks.bench.worker import (
     Outcome,
@@ -216,6 +217,15 @@ def test_arguments_are_checked(monkeypatch):
     monkeypatch.setitem(sys.modules, "dask", None)
     with pytest.raises(ImportError, match=r'pip install "paperworks\[dask\]"'):
         make_executor("dask")
+
+
+@pytest.mark.parametrize(("backend", "address"), [("ray", "127.0.0.1:9"), ("dask", "tcp://127.0.0.1:9")])
+def test_a_cluster_that_does_not_answer_is_named(backend, address, monkeypatch):
+    if importlib.util.find_spec(backend) is None:
+        pytest.skip(f"{backend} is not installed")
+    monkeypatch.setattr(executors, "_CONNECT_SECONDS", 0.5)
+    with pytest.raises(ExecutorError, match=f"no {backend.capitalize()} cluster at {address}"):
+        make_executor(backend, address=address)
 
 
 def test_tasks_are_taken_only_as_places_become_free():
