@@ -1,7 +1,8 @@
 """How good a dosage is: the closed form of one round, and the acquisition of later rounds, each with its gradient.
 
 With m_i = 2 d_i - 1, the expected Gram matrix per unit is Sigma(d), with the product of the m_i over the symmetric
-difference of S and S' at (S, S') (Eq. 5). The error of least squares over n units is about sigma^2 tr Sigma(d)^{-1} / n.
+difference of S and S' at (S, S') (Eq. 5). The error of least squares over n units is about
+sigma^2 tr Sigma(d)^{-1} / n.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def closed_form(dose: Floats, order: int) -> tuple[float, Floats]:
     q = dose * (1.0 - dose)
     if (q == 0.0).any():
         return np.inf, np.full(p, np.nan)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):  # at dosages as small as 1e-200 the gradient is not finite
         a = 0.5 / q - 1.0
         # before[j, i] = e_j(a_0 .. a_{i-1}), after[j, i] = e_j(a_i .. a_{p-1})
         before, after = np.zeros((order + 1, p + 1)), np.zeros((order + 1, p + 1))
@@ -106,11 +107,11 @@ class Acquisition:
         matrix = self.scale * np.concatenate([f.prod(axis=1) for f in factors])[index]
         matrix += self.past
         value, pull = _inverse_trace(matrix) if self.objective == "a" else _smallest_eigenvalue(matrix)
-        # Entries of the matrix with the same symmetric difference u have the same derivative: that of prod_{i in u} m_i.
+        # Entries with the same symmetric difference u have the same derivative, that of prod_{i in u} m_i.
         total = np.bincount(index.ravel(), weights=pull.ravel(), minlength=sum(map(len, sets)))
         gradient, first = np.zeros(p), 0
         for block, factor in zip(sets, factors, strict=True):
-            weight = total[first : first + len(block)]
+            weight: Floats = total[first : first + len(block)].astype(np.float64)
             first += len(block)
             for j in range(block.shape[1]):
                 others = weight

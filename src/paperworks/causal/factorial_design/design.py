@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from paperworks._checks import check_choice, check_finite_array, check_integer, check_positive
-from paperworks.causal.factorial_design import criteria, dosages, estimates, terms
+from paperworks.causal.factorial_design import criteria, dosages, estimates, inputs, terms
 
 __all__ = ["FactorialDesign"]
 
@@ -216,7 +216,7 @@ class FactorialDesign:
         ValueError
             If `dose` has another shape or values outside [0, 1], or K exceeds 20,000.
         """
-        checked = self._dose(dose)
+        checked = inputs.dosage(dose, self.n_treatments)
         self._need_matrices()
         return criteria.information(checked, self.order)
 
@@ -242,10 +242,10 @@ class FactorialDesign:
         ValueError
             If `dose` or `weights` have another shape, or values outside [0, 1], or negative.
         """
-        checked = self._dose(dose)
+        checked = inputs.dosage(dose, self.n_treatments)
         if weights is None:
             return criteria.closed_form(checked, self.order)[0]
-        return criteria.weighted_form(checked, self.order, self._weights(weights))[0]
+        return criteria.weighted_form(checked, self.order, inputs.term_weights(weights, self.n_terms_))[0]
 
     def acquisition(
         self, dose: ArrayLike, n_units: int, *, noise_std: float | None = None, return_gradient: bool = False
@@ -273,7 +273,7 @@ class FactorialDesign:
         ValueError
             If an argument is out of its range, or K exceeds 20,000.
         """
-        value, gradient = self._acquisition(n_units, noise_std, self.objective)(self._dose(dose))
+        value, gradient = self._acquisition(n_units, noise_std, self.objective)(inputs.dosage(dose, self.n_treatments))
         return (value, gradient) if return_gradient else value
 
     def expected_error(self, dose: ArrayLike, n_units: int) -> float:
@@ -297,7 +297,7 @@ class FactorialDesign:
         ValueError
             If an argument is out of its range, or the noise is neither given nor can be estimated.
         """
-        checked = self._dose(dose)
+        checked = inputs.dosage(dose, self.n_treatments)
         n = check_integer(n_units, "n_units", minimum=1)
         sigma = self._sigma()
         if self._gram is None:
@@ -341,11 +341,11 @@ class FactorialDesign:
             another length.
         """
         p = self.n_treatments
-        limit, cap = self._supply(supply), self._upper(upper)
-        weight = None if weights is None else self._weights(weights)
+        limit, cap = inputs.limit(supply), inputs.greatest(upper, self.n_treatments)
+        weight = None if weights is None else inputs.term_weights(weights, self.n_terms_)
         if max_treatments is None:
             dose = dosages.level(cap, limit)
-            if weight is None or limit is None or np.minimum(cap, 0.5).sum() <= limit:
+            if weight is None or not weight.any() or limit is None or np.minimum(cap, 0.5).sum() <= limit:
                 return dose
             return dosages.descend(
                 lambda d: _logarithm(*criteria.weighted_form(d, self.order, weight)),
@@ -396,7 +396,7 @@ class FactorialDesign:
             If an argument is out of its range, K exceeds 20,000, or the solver "lbfgs" meets a supply limit.
         """
         n = check_integer(n_units, "n_units", minimum=1)
-        limit, cap = self._supply(supply), self._upper(upper)
+        limit, cap = inputs.limit(supply), inputs.greatest(upper, self.n_treatments)
         if limit is not None and self.solver == "lbfgs":
             raise ValueError("solver='lbfgs' can't keep a supply limit; use 'auto' or 'slsqp'")
         passive = dosages.level(cap, limit)
@@ -440,7 +440,7 @@ class FactorialDesign:
         ValueError
             If `combinations` are not 0/1, or `weights` negative, all zero or of another length.
         """
-        coded, q = self._law(combinations, weights)
+        coded, q = inputs.law(combinations, weights, self.n_treatments, self._names)
         return np.clip(q @ (coded > 0), 0.0, 1.0)
 
     def emulation_gap(self, combinations: ArrayLike, weights: ArrayLike) -> float:
@@ -464,9 +464,9 @@ class FactorialDesign:
         ValueError
             As in `emulate`.
         """
-        coded, q = self._law(combinations, weights)
+        coded, q = inputs.law(combinations, weights, self.n_treatments, self._names)
         _, group = np.unique(coded, axis=0, return_inverse=True)
-        joint = np.bincount(group.ravel(), weights=q)
+        joint = np.bincount(group.ravel(), weights=q).astype(np.float64)
         dose = np.clip(q @ (coded > 0), 0.0, 1.0)
         return max(_entropy(dose) + _entropy(1.0 - dose) - _entropy(joint), 0.0)
 
@@ -490,7 +490,7 @@ class FactorialDesign:
         ValueError
             If `dose` has another shape or values outside [0, 1], or `n_units` is below 1.
         """
-        checked = self._dose(dose)
+        checked = inputs.dosage(dose, self.n_treatments)
         n = check_integer(n_units, "n_units", minimum=1)
         return (self._rng.random((n, self.n_treatments)) < checked).astype(np.int64)
 
@@ -744,63 +744,8 @@ class FactorialDesign:
         if not hasattr(self, "coef_"):
             raise ValueError("this design has no coefficients yet; call fit() first")
 
-    def _coded(self, treatments: Any, name: str = "treatments") -> NDArray[np.int8]:
-        """Return treatments as -1 and +1: the one place where the coding changes."""
-        if isinstance(treatments, pd.DataFrame):
-            columns = list(treatments.columns)
-            if len(set(columns)) < len(columns):
-                double = next(c for c in columns if columns.count(c) > 1)
-                raise ValueError(f"{name} has the column {double!r} more than once")
-            if self._names is not None and columns != self._names:
-                if set(columns) != set(self._names):
-                    raise ValueError(f"{name} must have the columns {self._names}, got {columns}")
-                treatments = treatments[self._names]
-            treatments = treatments.to_numpy()
-        given = check_finite_array(treatments, name, ndim=2)
-        if given.shape[0] < 1 or given.shape[1] != self.n_treatments:
-            raise ValueError(f"{name} must have shape (n >= 1, {self.n_treatments}), got {given.shape}")
-        odd = (given != 0) & (given != 1)
-        if odd.any():
-            row, column = np.argwhere(odd)[0]
-            raise ValueError(f"{name} must be 0 or 1, got {given[row, column]:g} in row {row}, column {column}")
-        return (2 * given - 1).astype(np.int8)
-
-    def _dose(self, dose: ArrayLike) -> Floats:
-        checked = np.asarray(check_finite_array(dose, "dose", ndim=1), dtype=np.float64)
-        if checked.size != self.n_treatments:
-            raise ValueError(f"dose must have {self.n_treatments} values, got {checked.size}")
-        if ((checked < 0) | (checked > 1)).any():
-            worst = checked[(checked < 0) | (checked > 1)][0]
-            raise ValueError(f"dose must lie in [0, 1], got {worst:g}")
-        return checked
-
-    def _weights(self, weights: ArrayLike) -> Floats:
-        checked = check_finite_array(weights, "weights", ndim=1)
-        if checked.size != self.n_terms_:
-            raise ValueError(f"weights must have one value per term, {self.n_terms_}, got {checked.size}")
-        if (checked < 0).any():
-            raise ValueError(f"weights must not be negative, got {checked.min():g}")
-        return checked
-
-    def _supply(self, supply: float | None) -> float | None:
-        return None if supply is None else check_positive(supply, "supply")
-
-    def _upper(self, upper: ArrayLike | None) -> Floats:
-        checked = check_finite_array(1.0 if upper is None else upper, "upper")
-        if checked.shape not in ((), (self.n_treatments,)):
-            raise ValueError(f"upper must be a number or {self.n_treatments} numbers, got shape {checked.shape}")
-        if ((checked <= 0) | (checked > 1)).any():
-            raise ValueError(f"upper must lie in (0, 1], got {checked.min():g} to {checked.max():g}")
-        return np.array(np.broadcast_to(checked, (self.n_treatments,)))
-
-    def _law(self, combinations: ArrayLike, weights: ArrayLike) -> tuple[NDArray[np.int8], Floats]:
-        coded = self._coded(combinations, "combinations")
-        q = check_finite_array(weights, "weights", ndim=1)
-        if q.size != len(coded):
-            raise ValueError(f"weights must have one value per combination, {len(coded)}, got {q.size}")
-        if (q < 0).any() or not q.any():
-            raise ValueError("weights must not be negative nor all zero")
-        return coded, q / q.sum()
+    def _coded(self, treatments: Any) -> NDArray[np.int8]:
+        return inputs.coded(treatments, self.n_treatments, self._names)
 
     def _noise_scale(self, noise_std: float | None) -> float:
         if noise_std is None:

@@ -88,7 +88,7 @@ def effect_matrix(p: int, order: int) -> scipy.sparse.csr_array:
 class Differences(NamedTuple):
     """The symmetric differences of all pairs of terms."""
 
-    index: Ints
+    pair: Ints
     """Shape (K, K): which distinct difference a pair of terms has, as a position in the concatenated `sets`."""
     sets: tuple[Ints, ...]
     """The distinct differences: all sets of 0, 1, ..., min(2 order, p) treatments."""
