@@ -100,6 +100,9 @@ class NetworkFitter:
         self.max_iter = max_iter
         self.seed = seed
 
+    large = False
+    """Whether to save time on fits that only the temperature needs; networks are always trained to the end."""
+
     def fit(
         self, rho: Any, alpha: float, *, surrogate: str = "logistic", start: Any = None, loose: bool = False
     ) -> NetworkScorer:

@@ -371,6 +371,6 @@ def _run_fold(
 def _held_out_scores(estimator: Any, X: Any, y: Any, weight: Floats, fold: Fold, candidate: Candidate) -> Floats:
     train, test = fold
     feature_map, fitter = estimator._prepare(X[train], y[train], weight[train])
-    model = fitter.fit(candidate.rho, candidate.alpha, surrogate=estimator.surrogate)
+    model = fitter.fit(candidate.rho, candidate.alpha, surrogate=estimator.surrogate, loose=fitter.large)
     h: Floats = model.scores(X[test] if feature_map is None else feature_map.transform(X[test]))
     return h

@@ -107,6 +107,7 @@ class LinearFitter:
         self.index = np.arange(X.shape[0])
         self.sign = np.where(y == 1, 1.0, -1.0) if n_classes == 2 else None
         self.size = self.n_rows * (self.n_features + fit_intercept)
+        self.large = self.size > _SMALL
         self.matrix = not sp.issparse(X) and self.size <= _MATRIX_SIZE and X.shape[0] * self.size**2 <= _MATRIX_WORK
 
     def fit(
@@ -150,7 +151,7 @@ class LinearFitter:
         if surrogate in ("logistic", "sumexp"):
             theta, n_iter, converged = self._minimise(problem, theta, loose)
         else:
-            exact = self.matrix and (self.size <= _SMALL or not loose)
+            exact = self.matrix and not (self.large and loose)
             how: dict[str, Any] = {"exact": exact, "accuracy": LOOSE if loose else TIGHT, "rungs": 3 if loose else 4}
             theta, n_iter, converged = minimise_hinge(problem, theta, self.max_iter, **how)
             if surrogate == "ramp":
@@ -201,7 +202,7 @@ class LinearFitter:
         return out
 
     def _minimise(self, problem: Objective, theta: Floats, loose: bool) -> tuple[Floats, int, bool]:
-        if loose or not self.matrix or self.size > _SMALL:
+        if loose or not self.matrix or self.large:
             return lbfgs(problem, theta, self.max_iter, LOOSE if loose else TIGHT)
         theta, first, _ = lbfgs(problem, theta, self.max_iter, TIGHT)
         theta, second, converged = newton(problem, theta, self.max_iter - first, 1e-11)
