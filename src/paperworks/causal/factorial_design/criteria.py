@@ -138,7 +138,7 @@ def _inverse_trace(matrix: Floats) -> tuple[float, Floats]:
 def _smallest_eigenvalue(matrix: Floats) -> tuple[float, Floats]:
     """Return minus the smallest eigenvalue and the mean of v v' over its eigenspace."""
     size = len(matrix)
-    for wanted in (min(4, size), size):  # few eigenvectors do, unless more are equal
+    for wanted in (4, size) if size > 50 else (size,):  # few eigenvectors do, unless more are equal
         values, vectors = scipy.linalg.eigh(matrix, subset_by_index=[0, wanted - 1])
         same = values <= values[0] + 1e-9 * np.trace(matrix) / size
         if not same.all():

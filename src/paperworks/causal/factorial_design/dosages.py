@@ -72,7 +72,8 @@ def descend(
     def run(start: Floats, iterations: int) -> tuple[float, Floats]:
         start = np.clip(start, *bounds.T)
         if solver == "lbfgs":
-            options = {"maxiter": iterations, "gtol": 1e-6, "ftol": 1e-13}
+            # The smallest eigenvalue has kinks, at which line searches would go on for long.
+            options = {"maxiter": iterations, "maxfun": 2 * iterations, "gtol": 1e-6, "ftol": 1e-13}
             dose = minimize(function, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
         else:
             limits = [] if supply is None else [LinearConstraint(np.ones((1, upper.size)), -np.inf, supply)]
@@ -90,6 +91,6 @@ def descend(
     for number, start in enumerate(starts):
         found.append(run(start, 15))
         report(f"start {number + 1} of {len(starts)}: {found[-1][0]:.6g}, at the first start {best:.6g}")
-    value, dose = run(min(found, key=lambda pair: pair[0])[1], 500)
+    value, dose = run(min(found, key=lambda pair: pair[0])[1], 100)
     report(f"polished: {value:.6g}")
     return dose if value < best - 1e-9 * max(abs(best), 1.0) else best_dose
