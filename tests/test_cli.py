@@ -1,18 +1,23 @@
-"""The command line, as a user meets it: in a process of its own, with its exit codes, streams and messages."""
+"""The command line as a user meets it: exit codes, streams and messages."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+
+from paperworks.cli import main
 
 COLUMNS = "160"
 
@@ -57,19 +62,43 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def command(folder: Path, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+@dataclass
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def environment(folder: Path, **changes: str) -> dict[str, str]:
+    return {"PAPERWORKS_STORE": str(folder / "results.sqlite"), "COLUMNS": COLUMNS, **changes}
+
+
+def command(folder: Path, *args: str, **env: str) -> Done:
+    """Run a command in this process, which saves the start of another one."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.chdir(folder)
+        for name, value in environment(folder, **env).items():
+            patch.setenv(name, value)
+        with pytest.raises(SystemExit) as stop:
+            main(list(args))
+    return Done(int(stop.value.code or 0), out.getvalue(), err.getvalue())
+
+
+def start(folder: Path, *args: str) -> subprocess.Popen[str]:
+    """Start a command in a process group of its own, as a shell does."""
+    return subprocess.Popen(
         [sys.executable, "-m", "paperworks", *args],
         cwd=folder,
-        env={**os.environ, "PAPERWORKS_STORE": str(folder / "results.sqlite"), "COLUMNS": COLUMNS, **env},
-        capture_output=True,
+        env={**os.environ, **environment(folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        encoding="utf-8",
-        timeout=300,
+        start_new_session=True,
     )
 
 
-def one_line(done: subprocess.CompletedProcess[str], code: int) -> str:
+def one_line(done: Done, code: int) -> str:
     assert done.returncode == code, done.stdout + done.stderr
     lines = done.stderr.strip().splitlines()
     assert len(lines) == 1, done.stderr
@@ -143,15 +172,7 @@ def test_ctrl_c_ends_in_one_line_and_the_next_run_goes_on(folder: Path) -> None:
         "2",
         "--no-report",
     ]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "paperworks", *args],
-        cwd=folder,
-        env={**os.environ, "PAPERWORKS_STORE": str(folder / "results.sqlite"), "COLUMNS": COLUMNS},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    process = start(folder, *args)
     deadline = time.monotonic() + 60
     done_trials = 0
     while done_trials < 6 and time.monotonic() < deadline:
@@ -222,7 +243,9 @@ def test_wrong_usage_is_one_line_and_exit_code_2(folder: Path, args: list[str], 
 
 
 def test_debug_shows_the_traceback(folder: Path) -> None:
-    assert "Traceback" in command(folder, "--debug", "run", "nothing-like-it").stderr
+    process = start(folder, "--debug", "run", "nothing-like-it")
+    assert "Traceback" in process.communicate()[1]
+    assert process.returncode == 1
 
 
 def test_malformed_study_names_its_fault(folder: Path) -> None:
@@ -272,8 +295,10 @@ def write_table(file: Path, rows: int = 120, **columns: object) -> None:
     pd.DataFrame({**base, **columns}).to_csv(file, index=False)
 
 
-def run_own(folder: Path, file: str, target: str, *more: str, study: str = "cojer") -> subprocess.CompletedProcess[str]:
-    return command(folder, "run", study, "--scale", "smoke", "--data", file, "--target", target, "--no-report", *more)
+def run_own(folder: Path, file: str, target: str, *more: str, study: str = "cojer") -> Done:
+    few = {"cojer": "cojer,scp", "immax": "immax-theory,logistic-regression"}[study]
+    options = ["--scale", "smoke", "--seeds", "0", "--contenders", few, "--no-report"]
+    return command(folder, "run", study, "--data", file, "--target", target, *options, *more)
 
 
 def test_own_table_runs_and_a_changed_file_runs_again(folder: Path) -> None:
