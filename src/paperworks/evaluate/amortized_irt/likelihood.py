@@ -1,0 +1,262 @@
+"""Sums over observed cells, posterior modes and adaptive quadrature of the abilities.
+
+Every sum runs over the observed cells alone, a few thousand at a time; no array of nodes x takers x items is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from .responses import _CHUNK, Responses
+
+__all__ = ["Items", "Posterior", "ability_posterior", "gauss_hermite", "item_sums", "mode", "predictive_loglik"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_LARGEST = 340.0
+"""Abilities and difficulties are cut here where they enter an exponential, so that a product of two stays finite."""
+
+
+class Items(NamedTuple):
+    """Parameters of the items."""
+
+    difficulty: Floats
+    slope: Floats | None = None
+    """Discrimination of each item; None is 1 for all."""
+
+
+class Posterior(NamedTuple):
+    """Abilities of M takers on Q nodes each."""
+
+    centre: Floats
+    """Posterior modes, shape (M,)."""
+    nodes: Floats
+    """Shape (M, Q)."""
+    weights: Floats
+    """Posterior probabilities of the nodes, shape (M, Q)."""
+    loglik: Floats
+    """Log marginal likelihood of each taker's responses, shape (M,)."""
+
+    @property
+    def mean(self) -> Floats:
+        """Posterior means (EAP)."""
+        return np.einsum("iq,iq->i", self.weights, self.nodes)
+
+    @property
+    def sd(self) -> Floats:
+        """Posterior standard deviations."""
+        deviations = self.nodes - self.mean[:, None]
+        return np.sqrt(np.einsum("iq,iq,iq->i", self.weights, deviations, deviations))
+
+
+@lru_cache(maxsize=16)
+def gauss_hermite(n: int) -> tuple[Floats, Floats]:
+    """Return nodes and weights of the standard normal law (probabilists' rule, weights sum to 1)."""
+    nodes, weights = hermegauss(n)
+    weights = weights / weights.sum()
+    for array in (nodes, weights):
+        array.setflags(write=False)
+    return nodes, weights
+
+
+def _exp(values: Floats) -> Floats:
+    return np.exp(np.clip(values, -_LARGEST, _LARGEST))
+
+
+class _Odds:
+    """Odds of a right answer, exp(slope (theta - b)), for pieces of the cells.
+
+    Without slopes they are products of exp(theta) and exp(-b), which saves one exponential per cell and node.
+    """
+
+    def __init__(self, theta: Floats, items: Items) -> None:
+        self.slope, self.difficulty = items.slope, items.difficulty
+        self.theta = theta if items.slope is not None else _exp(theta)
+        self.columns = np.ascontiguousarray(self.theta.T)
+        self.easiness = None if items.slope is not None else _exp(-items.difficulty)
+
+    def nodes_first(self, item: NDArray[np.int32], taker: NDArray[np.int32] | int) -> Floats:
+        """Return shape (Q, n_cells)."""
+        theta = self.columns[:, taker, None] if isinstance(taker, int) else self.columns[:, taker]
+        if self.easiness is not None:
+            return theta * self.easiness[item]
+        assert self.slope is not None
+        return _exp(self.slope[item] * (theta - self.difficulty[item]))
+
+    def nodes_last(self, item: NDArray[np.int32], taker: NDArray[np.int32]) -> Floats:
+        """Return shape (n_cells, Q)."""
+        theta = self.theta[taker]
+        if self.easiness is not None:
+            theta *= self.easiness[item][:, None]
+            return theta
+        assert self.slope is not None
+        return _exp(self.slope[item][:, None] * (theta - self.difficulty[item][:, None]))
+
+
+def _taker_pieces(responses: Responses, odds: _Odds) -> Iterator[tuple[Floats, NDArray[np.int32], Integers, Integers]]:
+    """Yield the odds of each piece (Q, n), its items, the takers in it and where their cells begin."""
+    for cells, first, last in responses.blocks():
+        item = responses.item[cells]
+        if first == last:
+            if len(item):
+                yield odds.nodes_first(item, first), item, np.array([first]), np.array([0])
+            continue
+        takers = first + np.flatnonzero(responses.per_taker[first : last + 1])
+        if len(takers):
+            begin = responses.starts[takers] - responses.starts[first]
+            yield odds.nodes_first(item, responses.taker[cells]), item, takers, begin
+
+
+def _wrong_loglik(responses: Responses, nodes: Floats, items: Items) -> Floats:
+    """Return sum_j log(1 + odds) over each taker's cells, at each of its nodes, shape (M, Q)."""
+    total = np.zeros(nodes.shape)
+    for x, _, takers, begin in _taker_pieces(responses, _Odds(nodes, items)):
+        x += 1.0
+        np.log(x, out=x)
+        total[takers] += np.add.reduceat(x, begin, axis=1).T
+    return total
+
+
+def slopes_and_information(responses: Responses, theta: Floats, items: Items) -> tuple[Floats, Floats]:
+    """Return sum_j a_j p_ij and the Fisher information sum_j a_j^2 p_ij (1 - p_ij) at one ability per taker."""
+    expected, information = np.zeros(len(theta)), np.zeros(len(theta))
+    for x, item, takers, begin in _taker_pieces(responses, _Odds(theta[:, None], items)):
+        p = x / (1.0 + x)
+        slope = 1.0 if items.slope is None else items.slope[item]
+        expected[takers] += np.add.reduceat(p * slope, begin, axis=1)[0]
+        information[takers] += np.add.reduceat(p * slope**2 / (1.0 + x), begin, axis=1)[0]
+    return expected, information
+
+
+def score_sums(responses: Responses, items: Items) -> tuple[Floats, Floats]:
+    """Return sum_j a_j y_ij and sum_j a_j b_j y_ij of each taker."""
+    slope = np.ones(responses.shape[1]) if items.slope is None else items.slope
+    right = responses.right_matrix
+    return right @ slope, right @ (slope * items.difficulty)
+
+
+def mode(
+    responses: Responses,
+    items: Items,
+    mean: float,
+    precision: float,
+    start: Floats,
+    *,
+    tol: float = 1e-10,
+    max_iter: int = 100,
+) -> tuple[Floats, Floats]:
+    """Return the abilities of greatest posterior density and their information, the prior's included.
+
+    Newton steps cut to 1. The slope falls in the ability, so each evaluation also brackets the mode; a step that leaves
+    the bracket is replaced by its middle. `precision` 0 gives maximum likelihood, whose mode must exist.
+    """
+    theta = start.copy()
+    low, high = np.full(len(theta), -np.inf), np.full(len(theta), np.inf)
+    scored = score_sums(responses, items)[0]
+    for iteration in range(max_iter + 1):
+        expected, information = slopes_and_information(responses, theta, items)
+        information += precision
+        if iteration == max_iter:
+            break
+        slope = scored - expected - precision * (theta - mean)
+        low, high = np.where(slope > 0, theta, low), np.where(slope < 0, theta, high)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = np.clip(np.where(slope == 0, 0.0, slope / information), -1.0, 1.0)
+        moved = theta + step
+        outside = (moved < low) | (moved > high)
+        moved[outside] = (low[outside] + high[outside]) / 2.0
+        done = np.abs(moved - theta) * np.sqrt(information) < tol
+        theta = moved
+        if done.all():
+            break
+    return theta, information
+
+
+def ability_posterior(
+    responses: Responses,
+    items: Items,
+    mean: float,
+    sd: float,
+    n_quadrature: int,
+    start: Floats | None = None,
+    *,
+    tol: float = 1e-3,
+) -> Posterior:
+    """Return the posterior of every taker on Gauss-Hermite nodes around its mode (section 3.1 of the method, E step).
+
+    `tol`, in posterior standard deviations, is how well the modes are found; they only place the nodes.
+    """
+    start = np.full(responses.shape[0], mean) if start is None else start
+    centre, information = mode(responses, items, mean, sd**-2, start, tol=tol)
+    spread = information**-0.5
+    x, w = gauss_hermite(n_quadrature)
+    nodes = centre[:, None] + spread[:, None] * x
+    scored, base = score_sums(responses, items)
+    logs = nodes * scored[:, None] - base[:, None] - _wrong_loglik(responses, nodes, items)
+    # The normal density of the prior over that of the rule; the factors sqrt(2 pi) cancel.
+    logs += np.log(w) + x**2 / 2.0 - 0.5 * ((nodes - mean) / sd) ** 2 + np.log(spread / sd)[:, None]
+    loglik = logsumexp(logs, axis=1)
+    return Posterior(centre, nodes, np.exp(logs - loglik[:, None]), loglik)
+
+
+class ItemSums(NamedTuple):
+    """Posterior sums over the takers that an item was given to, each of shape (N,)."""
+
+    expected: Floats
+    """sum of p"""
+    information: Floats
+    """sum of p (1 - p)"""
+    theta_expected: Floats | None = None
+    """sum of theta p"""
+    theta_information: Floats | None = None
+    """sum of theta p (1 - p)"""
+    theta2_information: Floats | None = None
+    """sum of theta^2 p (1 - p)"""
+
+
+def item_sums(responses: Responses, nodes: Floats, weights: Floats, items: Items) -> ItemSums:
+    """Return the sums that a Newton step of the items needs; those with theta only for items with slopes."""
+    n_items = responses.shape[1]
+    odds = _Odds(nodes, items)
+    takers, numbers = responses.by_item
+    sums = np.zeros((2 if items.slope is None else 5, n_items))
+    for low in range(0, len(takers), _CHUNK):
+        taker, item = takers[low : low + _CHUNK], numbers[low : low + _CHUNK]
+        x = odds.nodes_last(item, taker)
+        x += 1.0
+        wrong = np.reciprocal(x, out=x)
+        weight = weights[taker]
+        mean_wrong = np.einsum("nq,nq->n", weight, wrong)
+        cells = [1.0 - mean_wrong, mean_wrong - np.einsum("nq,nq,nq->n", weight, wrong, wrong)]
+        if items.slope is not None:
+            weight *= nodes[taker]
+            right = 1.0 - wrong
+            cells.append(np.einsum("nq,nq->n", weight, right))
+            cells.append(np.einsum("nq,nq,nq->n", weight, right, wrong))
+            weight *= nodes[taker]
+            cells.append(np.einsum("nq,nq,nq->n", weight, right, wrong))
+        first = item[0]
+        for total, values in zip(sums, cells, strict=True):
+            total[first : item[-1] + 1] += np.bincount(item - first, values)
+    return ItemSums(*sums)
+
+
+def predictive_loglik(responses: Responses, nodes: Floats, weights: Floats, items: Items) -> Floats:
+    """Return the log predictive probability of each observed cell, in the order of the cells."""
+    odds = _Odds(nodes, items)
+    out = np.empty(responses.n_cells)
+    for low in range(0, responses.n_cells, _CHUNK):
+        cells = slice(low, low + _CHUNK)
+        taker = responses.taker[cells]
+        x = odds.nodes_last(responses.item[cells], taker)
+        answer = np.where(responses.right[cells][:, None], x / (1.0 + x), 1.0 / (1.0 + x))
+        out[cells] = np.log(np.einsum("nq,nq->n", weights[taker], answer))
+    return out
