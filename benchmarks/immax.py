@@ -60,8 +60,14 @@ def _fit(n_samples: int, n_features: int, n_classes: int, alpha: float) -> Case:
 
 def _choice(n_samples: int) -> Case:
     X, y = make_classification(
-        n_samples, 30, n_informative=15, n_classes=5, n_clusters_per_class=1, weights=[0.5, 0.25, 0.15, 0.07], random_state=0
-    )  # fmt: skip
+        n_samples,
+        30,
+        n_informative=15,
+        n_classes=5,
+        n_clusters_per_class=1,
+        weights=[0.5, 0.25, 0.15, 0.07],
+        random_state=0,
+    )
     ours = ImmaxClassifier(random_state=0)  # 5 exponents x 3 penalties x 3 folds, and four more fits
     alphas = np.geomspace(1e-4, 1e-2, 15)
     settings: dict[str, Any] = {"Cs": 1 / (2 * n_samples * 2 / 3 * alphas), "cv": 3, "max_iter": 1000}
