@@ -289,7 +289,7 @@ class FactorialDesign:
         Returns
         -------
         float
-            sigma^2 tr (n Sigma(d) + gram)^{-1}, that of least squares on all rounds; for a first round
+            That of least squares on all rounds, sigma^2 tr (n Sigma(d) + gram)^{-1}; for a first round
             sigma^2 `criterion(dose)` / n. For few units it is too small, by the spread of Z'Z around its mean.
 
         Raises
