@@ -293,8 +293,8 @@ def cross_gram(
         for equal values and 0 otherwise (for categories of any type). A callable gets two arrays of rows as they came,
         shapes (n1, p) and (n2, p), and returns (n1, n2) values of a positive definite kernel.
     bandwidth : "median", float, or a list with one per variable, default="median"
-        Length scale s of the ``rbf`` and ``laplace`` kernels, in the unit of the variable; the median of its non-zero distances
-        (of at most 1000 rows), the same for both halves.
+        Length scale s of the ``rbf`` and ``laplace`` kernels, in the unit of the variable; by default the median of its
+        non-zero distances (of at most 1000 rows), the same for both halves.
     split : {"random", "halves"} or boolean mask of shape (n,), default="random"
         How sample 1 and sample 2 are chosen: by a random permutation, as the first and second half of the rows, or as
         the marked rows and the others. For an odd number of rows one is left out, but by a mask none.
