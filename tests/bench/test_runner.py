@@ -20,7 +20,7 @@ from paperworks.bench import runner
 from paperworks.bench.executors import ExecutorError
 from paperworks.bench.runner import Event, RunInterrupted, RunResult, run_study
 from paperworks.bench.store import Store
-from paperworks.bench.study import Metric, OwnData, Scale, Study, StudyError
+from paperworks.bench.study import OwnData, Scale, Study, StudyError
 from paperworks.bench.worker import read_study
 
 STUDIES = Path(__file__).parent / "studies"
@@ -229,17 +229,13 @@ def test_wrong_arguments_stop_before_the_run(store, options, error, message):
     assert store.runs() == []
 
 
-def test_unknown_studies_and_clashing_metrics_stop_before_the_run(store, tmp_path):
+def test_unknown_studies_stop_before_the_run(store, tmp_path):
     with pytest.raises(LookupError, match="no study named 'no-such-study'"):
         run_study("no-such-study", store=store)
     with pytest.raises(FileNotFoundError, match=r"gone\.py does not exist"):
         run_study(f"file:{tmp_path / 'gone.py'}", store=store)
     with pytest.raises(TypeError, match="study must be a name or a Study, got int"):
         run_study(3, store=store)  # type: ignore[arg-type]
-    study = read_study(f"file:{ARITHMETIC}")
-    clash = dataclasses.replace(study, metrics=(*study.metrics, Metric("wall_seconds", "lower")))
-    with pytest.raises(StudyError, match="metrics can't be named wall_seconds"):
-        run_study(clash, store=store)
     assert store.runs() == []
 
 
@@ -319,8 +315,9 @@ def test_results_do_not_depend_on_jobs_or_hash_seed(tmp_path):
         arguments = [str(tmp_path / f"{number}.sqlite"), jobs, ARITHMETIC, PROBING]
         environment = {**os.environ, "PYTHONHASHSEED": seed, "OMP_NUM_THREADS": jobs}
         done = subprocess.run(
-            [sys.executable, "-c", code, *arguments], capture_output=True, text=True, env=environment, check=True
+            [sys.executable, "-c", code, *arguments], capture_output=True, text=True, env=environment, check=False
         )
+        assert done.returncode == 0, done.stderr
         outputs.append(done.stdout)
     assert outputs[0] == outputs[1]
     assert outputs[0].count("0x") == 8

@@ -22,7 +22,7 @@ from paperworks.bench.executors import Backend, check_backend, local_jobs, make_
 from paperworks.bench.fingerprint import fingerprint, relevant_versions, source_digest
 from paperworks.bench.machine import installed_versions, machine_record, source_commit
 from paperworks.bench.sending import SentStudy, prepare
-from paperworks.bench.store import RESULT_COLUMNS, RunRecord, Store, StoreError, TrialRecord
+from paperworks.bench.store import RunRecord, Store, StoreError, TrialRecord
 from paperworks.bench.study import SCALES, Contender, Study, StudyError
 from paperworks.bench.worker import Outcome, Task, run_isolated
 
@@ -157,7 +157,7 @@ def run_study(
         timeout = check_positive(timeout, "timeout")
     check_backend(backend, jobs=jobs, threads=threads, address=address)
     sent = prepare(study)
-    _check_study(sent.study)
+    _check_extras(sent.study)
     plan = _make_plan(sent, scale, seeds, contenders, datasets, own, threads, timeout)
     known = {} if fresh else store.known([task.fingerprint for task in plan.tasks])
     pending = [task for task in plan.tasks if task.fingerprint not in known]
@@ -234,12 +234,7 @@ class _Plan:
     libraries: frozenset[str]
 
 
-def _check_study(study: Study) -> None:
-    clashing = [metric.name for metric in study.metrics if metric.name in RESULT_COLUMNS]
-    if clashing:
-        raise StudyError(
-            f"Study {study.slug!r}: metrics can't be named {', '.join(clashing)}: these are columns of every result"
-        )
+def _check_extras(study: Study) -> None:
     for extra in study.extras:
         needed = extra_requirements(extra)
         if not needed:
