@@ -417,6 +417,7 @@ class FactorialDesign:
             supply=limit,
             solver=solver,
             report=self._report,
+            polish=100 if logarithm else 25,  # at the kinks of the smallest eigenvalue line searches go on for long
         )
 
     def emulate(self, combinations: ArrayLike, weights: ArrayLike) -> Floats:

@@ -42,6 +42,7 @@ def descend(
     supply: float | None,
     solver: Literal["lbfgs", "slsqp"],
     report: Callable[[str], None],
+    polish: int = 100,
 ) -> Floats:
     """Return the best dosage found from several starts; each gets 15 iterations, the best is then polished.
 
@@ -59,6 +60,8 @@ def descend(
         Method of `scipy.optimize.minimize`; a supply needs "slsqp".
     report : callable
         Is told one line per start.
+    polish : int, default=100
+        Greatest number of iterations of the polishing.
 
     Returns
     -------
@@ -72,7 +75,6 @@ def descend(
     def run(start: Floats, iterations: int) -> tuple[float, Floats]:
         start = np.clip(start, *bounds.T)
         if solver == "lbfgs":
-            # The smallest eigenvalue has kinks, at which line searches would go on for long.
             options = {"maxiter": iterations, "maxfun": 2 * iterations, "gtol": 1e-6, "ftol": 1e-13}
             dose = minimize(function, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
         else:
@@ -91,6 +93,6 @@ def descend(
     for number, start in enumerate(starts):
         found.append(run(start, 15))
         report(f"start {number + 1} of {len(starts)}: {found[-1][0]:.6g}, at the first start {best:.6g}")
-    value, dose = run(min(found, key=lambda pair: pair[0])[1], 100)
+    value, dose = run(min(found, key=lambda pair: pair[0])[1], polish)
     report(f"polished: {value:.6g}")
     return dose if value < best - 1e-9 * max(abs(best), 1.0) else best_dose
