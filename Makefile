@@ -1,7 +1,7 @@
 # One virtual environment serves all targets: `run` installs the core into it, `test` and `lint` everything.
 PYTHON ?= python3
 VENV ?= .venv
-PIP = $(VENV)/bin/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+PIP = $(VENV)/bin/python -m pip --disable-pip-version-check install --quiet --no-compile --constraint constraints.txt
 EXTRAS = torch,ray,dask,postgres,peers,dev
 PYTEST_ARGS ?=
 SLUG ?=
