@@ -109,9 +109,7 @@ def check_choice(value: Any, name: str, choices: Collection[str]) -> str:
     return value
 
 
-def check_finite_array(
-    value: Any, name: str, *, ndim: int | None = None, dtype: Any = np.float64
-) -> NDArray[Any]:
+def check_finite_array(value: Any, name: str, *, ndim: int | None = None, dtype: Any = np.float64) -> NDArray[Any]:
     """Return `value` as a numeric array without NaN or infinity, of `ndim` dimensions if given."""
     try:
         array = np.asarray(value, dtype=dtype)

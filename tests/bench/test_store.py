@@ -343,7 +343,6 @@ def test_latest_prefers_whole_runs_of_a_larger_scale(store_url: str) -> None:
         assert store.latest()["a"].id == newer
 
 
-
 def test_what_a_run_said_stands(store_url: str) -> None:
     with Store(store_url) as store:
         run = begin(store)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -126,7 +126,7 @@ def mean_intervals(
         return means * scale[:, 0], low * scale[:, 0], high * scale[:, 0], methods
 
 
-def _mean(values: Floats, axis: int) -> Floats:
+def _mean(values: Floats, axis: int) -> Any:
     # Means of resamples that are equal but for rounding must be equal: the bias of BCa counts those below the estimate.
     return np.round(values.mean(axis=axis), 10)
 
