@@ -164,7 +164,6 @@ def streitberg(grams: Sequence[Array]) -> Evaluation:
     """Evaluate the Streitberg statistic on whole centred cross-Gram matrices: two to five variables."""
     networks = _Networks(grams)
     without, with_one = _partitions(len(grams))
-    scale = 0.0
     estimate: Array = 0.0
     influence: Array = 0.0
     for cells in without:
@@ -173,15 +172,13 @@ def streitberg(grams: Sequence[Array]) -> Evaluation:
             weight = _coefficient(blocks) * _coefficient(cells)
             for i, block in enumerate(blocks):
                 value = networks.contract((block, *blocks[:i], *blocks[i + 1 :]), cells)
-                mean = value.mean()
-                influence = influence + weight * (value - mean)
-                scale = max(scale, float(abs(value).max()))
-            estimate = estimate + weight * mean
+                influence = influence + weight * value
+            estimate = estimate + weight * value.mean()  # the same whichever block comes first
         # A singleton's own mean is zero, so it leaves T alone, but moving its mean does not.
         for blocks in with_one:
-            value = networks.contract(blocks, cells)
-            influence = influence + _coefficient(blocks) * _coefficient(cells) * value
-            scale = max(scale, float(abs(value).max()))
+            influence = influence + _coefficient(blocks) * _coefficient(cells) * networks.contract(blocks, cells)
+    everything = frozenset(range(len(grams)))
+    scale = float(abs(networks.rows(everything, None)).max())
     return evaluate(estimate, influence, scale)
 
 
@@ -230,7 +227,8 @@ class _Networks:
     def __init__(self, grams: Sequence[Array]) -> None:
         self.n1, self.n2 = grams[0].shape
         self.products = {frozenset((i,)): gram for i, gram in enumerate(grams)}
-        self.means: dict[Block, Array] = {}
+        self.row_means: dict[Block, Array] = {}
+        self.column_means: dict[Block, Array] = {}
         self.between_rows: dict[tuple[Block, Block], Array] = {}
         self.between_columns: dict[tuple[Block, Block], Array] = {}
 
@@ -242,13 +240,17 @@ class _Networks:
 
     def columns(self, block: Block) -> Array:
         """Return the means over the first half."""
-        if block not in self.means:
-            self.means[block] = self.matrix(block).mean(0)
-        return self.means[block]
+        if block not in self.column_means:
+            self.column_means[block] = self.matrix(block).mean(0)
+        return self.column_means[block]
 
     def rows(self, block: Block, weights: Array) -> Array:
         """Return the means over the second half, weighted."""
-        return self.matrix(block).mean(1) if weights is None else self.matrix(block) @ weights / self.n2
+        if weights is not None:
+            return self.matrix(block) @ weights / self.n2
+        if block not in self.row_means:
+            self.row_means[block] = self.matrix(block).mean(1)
+        return self.row_means[block]
 
     def rows_product(self, one: Block, other: Block) -> Array:
         """Return the (n1, n1) matrix that joins two blocks through one cell."""

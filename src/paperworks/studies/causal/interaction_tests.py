@@ -377,7 +377,7 @@ STUDY = Study(
                     "joint": {"shuffled": 60, "power": 10},
                     "streitberg": {"shuffled": 5, "size": 120, "power": 10},
                     "lancaster": {"shuffled": 5, "size": 10, "power": 10},
-                    "no-influence": {"shuffled": 25, "power": 10},
+                    "no-influence": {"shuffled": 15, "power": 10},
                     "hyppo-dhsic": {"power": 1},
                     "pairwise-hsic": {"power": 5},
                     "permutation-streitberg": {"size": 1, "power": 1},
