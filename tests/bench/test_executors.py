@@ -4,6 +4,7 @@ import dataclasses
 import importlib.util
 import math
 import os
+import signal
 import sys
 import threading
 import time
@@ -277,6 +278,15 @@ def test_loky_says_how_a_worker_died():
         outcomes = by_dataset(list(executor.imap_unordered(run_isolated, [task("exits"), task("killed")])))
     assert outcomes["exits"].error == "worker process died, exit code 9, also when tried a second time, alone"
     assert "signal SIGKILL, perhaps for want of memory" in outcomes["killed"].error
+
+
+def test_a_worker_that_is_killed_while_it_waits_is_replaced():
+    with make_executor("loky", jobs=1) as executor:
+        (first,) = executor.imap_unordered(run_isolated, [task("nothing", study=PROBING)])
+        os.kill(int(first.metrics["pid"]), signal.SIGKILL)
+        (second,) = executor.imap_unordered(run_isolated, [task("nothing", study=PROBING)])
+    assert second.status == "ok"
+    assert second.metrics["pid"] != first.metrics["pid"]
 
 
 def test_a_trial_stuck_in_compiled_code_is_a_timeout():

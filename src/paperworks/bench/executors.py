@@ -242,26 +242,25 @@ class _Loky(Executor):
         # A worker that has grown by much is replaced by loky between two trials, which is welcome here.
         warnings.filterwarnings("ignore", "A worker stopped while some jobs were given", UserWarning)
 
-    def _start(self) -> Any:
-        pool = ProcessPoolExecutor(1, env=self._environment, initializer=_start_worker, initargs=(os.getpid(),))
-        self._pools.append(pool)
-        return pool
-
-    def _stop(self, pool: Any) -> None:
-        pool.shutdown(wait=True, kill_workers=True)
-        self._pools.remove(pool)
-
     def _submit(self, function: Function, task: Task) -> Any:
-        pool = self._idle.pop() if self._idle else self._start()
-        with _interrupts_blocked():
+        pool = future = None
+        if self._idle:
+            pool = self._idle.pop()
             try:
                 future = pool.submit(function, task)
             except BrokenProcessPool:  # killed from outside while it had nothing to do
                 self._stop(pool)
-                pool = self._start()
-                future = pool.submit(function, task)
+        if future is None:
+            pool = ProcessPoolExecutor(1, env=self._environment, initializer=_start_worker, initargs=(os.getpid(),))
+            self._pools.append(pool)
+            with _interrupts_blocked():
+                future = pool.submit(function, task)  # which starts the process
         self._busy[future] = pool
         return future
+
+    def _stop(self, pool: Any) -> None:
+        pool.shutdown(wait=True, kill_workers=True)
+        self._pools.remove(pool)
 
     def _wait(self, handles: Collection[Any]) -> Collection[Any]:
         return wait(handles, return_when=FIRST_COMPLETED).done
