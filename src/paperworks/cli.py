@@ -461,14 +461,12 @@ def _usage(message: str) -> Exception:
 
 
 def _is_for_user(error: Exception) -> bool:
-    """Whether the message is written for the user: bad input, unknown names, missing extras, an unusable store."""
-    store_module = sys.modules.get("paperworks.bench.store")
-    known = (ValueError, ImportError, OSError, _UsageError)
-    return (
-        isinstance(error, known)
-        or type(error) is LookupError
-        or (store_module is not None and isinstance(error, store_module.StoreError))
-    )
+    """Whether the message is written for the user: bad input, unknown names, missing extras, no store or cluster."""
+    from paperworks.bench.executors import ExecutorError
+    from paperworks.bench.store import StoreError
+
+    known = (ValueError, ImportError, OSError, _UsageError, ExecutorError, StoreError)
+    return isinstance(error, known) or type(error) is LookupError
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -97,14 +97,14 @@ def resolve(name: str) -> str:
     """
     if name.startswith(("module:", "file:")):
         return name
-    for entry in entries():
-        if entry.study.slug == name:
-            return entry.ref
     if name.endswith(".py"):
         path = Path(name).expanduser().resolve()
         if not path.is_file():
             raise LookupError(f"no study file {name!r}")
         return f"file:{path}"
+    for entry in entries():
+        if entry.study.slug == name:
+            return entry.ref
     if "." in name:
         return f"module:{name}"
     slugs = [entry.study.slug for entry in entries()]
