@@ -461,21 +461,24 @@ def _estimate(
 
 def _newton(given: Floats, right: Floats, mean: float, precision: float, start: Floats) -> tuple[Floats, Floats]:
     """Return posterior modes and their information; Newton steps cut to 1, kept inside the bracket found so far."""
-    theta = start.copy()
-    low, high = np.full(len(theta), -np.inf), np.full(len(theta), np.inf)
+    theta = start
+    low = high = None
     for _ in range(100):
         p = expit(theta[:, None] - given)
-        information = (p * (1.0 - p)).sum(axis=1) + precision
-        slope = right - p.sum(axis=1) - precision * (theta - mean)
-        low, high = np.where(slope > 0, theta, low), np.where(slope < 0, theta, high)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            step = np.clip(np.where(slope == 0, 0.0, slope / information), -1.0, 1.0)
+        expected = p.sum(axis=1)
+        information = np.maximum(expected - np.einsum("ij,ij->i", p, p) + precision, 1e-300)
+        slope = right - expected - precision * (theta - mean)
+        step = np.minimum(np.maximum(slope / information, -1.0), 1.0)
+        rising = slope > 0
+        low = np.where(rising, theta, -np.inf if low is None else low)
+        high = np.where(rising, np.inf if high is None else high, theta)
         moved = theta + step
         outside = (moved < low) | (moved > high)
-        moved[outside] = (low[outside] + high[outside]) / 2.0
-        small = np.abs(moved - theta) * np.sqrt(information) < 1e-6
+        if outside.any():
+            moved[outside] = (low[outside] + high[outside]) / 2.0
+        done = (np.abs(step) * np.sqrt(information)).max() < 1e-7
         theta = moved
-        if small.all():
+        if done:
             break
     p = expit(theta[:, None] - given)
     return theta, (p * (1.0 - p)).sum(axis=1) + precision

@@ -359,7 +359,7 @@ class AmortizedIRT(BaseEstimator):
         best, tau2 = 0, 0.0
         if len(alphas) > 1 or self.residual:
             scores = np.zeros(len(alphas))
-            excess: list[list[Floats]] = [[] for _ in alphas]
+            held_out: list[list[tuple[Responses, Posterior, Floats]]] = [[] for _ in alphas]
             for train in _folds(responses.shape[1], fold_seed):
                 seen, unseen = responses.select_items(train), responses.select_items(~train)
                 predictor = make_predictor(self.predictor, features[train], seed)
@@ -371,13 +371,13 @@ class AmortizedIRT(BaseEstimator):
                     nodes, weights = found.posterior.nodes, found.posterior.weights
                     g = predictor.predict(features[~train])
                     scores[i] += predictive_loglik(unseen, nodes, weights, Items(g)).sum()
-                    if self.residual:
-                        excess[i].append(_excess(unseen, nodes, weights, g))
+                    held_out[i].append((unseen, found.posterior, g))
             best = int(np.argmax(scores))
             if self.verbose:
                 for alpha, value in zip(alphas, scores / responses.n_cells, strict=True):
                     print(f"alpha {alpha:g}: held-out log-likelihood per response {value:.5f}")
-            tau2 = _variance(excess[best])
+            if self.residual:
+                tau2 = _variance([_excess(part, at.nodes, at.weights, g) for part, at, g in held_out[best]])
         self.alpha_ = alphas[best]
         predictor = make_predictor(self.predictor, features, seed)
         found = self._alternate(responses, predictor, self.alpha_, max_iter=self.max_iter, tol=self.tol)

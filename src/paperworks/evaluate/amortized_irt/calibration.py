@@ -18,6 +18,9 @@ Floats = NDArray[np.float64]
 SLOPE_SD = 0.5
 """Standard deviation of the logarithm of an item's discrimination under its lognormal prior."""
 _SMALLEST_SCALE = 1e-6
+_LONGEST_LEAP = 3.0
+_FARTHEST = 300.0
+"""Difficulties beyond this overflow; only items that everybody has right, without a prior to speak of, come near."""
 
 
 class Calibration(NamedTuple):
@@ -80,7 +83,7 @@ def difficulty_step(
     return b
 
 
-def _slope_step(responses: Responses, posterior: Posterior, items: Items, prior_var: float, free_scale: bool) -> Items:
+def _slope_step(responses: Responses, posterior: Posterior, items: Items, prior_var: float) -> Items:
     """Improve difficulties and log discriminations by one step of Fisher scoring per item."""
     b, a = items
     assert a is not None
@@ -92,7 +95,7 @@ def _slope_step(responses: Responses, posterior: Posterior, items: Items, prior_
     right, log_a = responses.right_per_item, np.log(a)
     right_theta = responses.right_matrix.T @ posterior.mean
     slope_b = -a * (right - s0) - (b - b.mean()) / prior_var
-    slope_a = a * (right_theta - s1 - b * (right - s0)) - (log_a - (log_a.mean() if free_scale else 0.0)) / SLOPE_SD**2
+    slope_a = a * (right_theta - s1 - b * (right - s0)) - log_a / SLOPE_SD**2
     i_bb = a**2 * v0 + 1.0 / prior_var
     i_ab = -(a**2) * (v1 - b * v0)
     i_aa = a**2 * (v2 - 2.0 * b * v1 + b**2 * v0) + 1.0 / SLOPE_SD**2
@@ -100,6 +103,25 @@ def _slope_step(responses: Responses, posterior: Posterior, items: Items, prior_
     step_b = np.clip((i_aa * slope_b - i_ab * slope_a) / det, -2.0, 2.0)
     step_a = np.clip((i_bb * slope_a - i_ab * slope_b) / det, -0.5, 0.5)
     return Items(b + step_b, a * np.exp(step_a))
+
+
+def _best_unit(items: Items, prior_var: float) -> float:
+    """Return the factor for abilities and difficulties, its inverse for slopes, that the priors like best.
+
+    The likelihood is the same in every unit; without this the unit creeps. Newton's method on a convex function of the
+    factor's logarithm.
+    """
+    assert items.slope is not None
+    logs, spread = np.log(items.slope), items.difficulty - items.difficulty.mean()
+    pull, n = float(spread @ spread) / prior_var, len(logs) / SLOPE_SD**2
+    log_factor, target = 0.0, float(logs.sum()) / SLOPE_SD**2
+    for _ in range(50):
+        weight = pull * np.exp(2.0 * log_factor)
+        step = (target - n * log_factor - weight) / (n + 2.0 * weight)
+        log_factor += float(np.clip(step, -0.5, 0.5))
+        if abs(step) < 1e-12:
+            break
+    return float(np.exp(log_factor))
 
 
 class _Marginal:
@@ -122,7 +144,9 @@ class _Marginal:
     def unpack(self, state: Floats) -> tuple[Items, float]:
         n = self.responses.shape[1]
         slope = np.exp(state[n + 1 :]) if self.discrimination else None
-        return Items(state[:n], slope), float(np.exp(np.clip(state[n], np.log(_SMALLEST_SCALE), 20.0)))
+        return Items(np.clip(state[:n], -_FARTHEST, _FARTHEST), slope), float(
+            np.exp(np.clip(state[n], np.log(_SMALLEST_SCALE), 20.0))
+        )
 
     def posterior(self, items: Items, scale: float) -> Posterior:
         found = ability_posterior(self.responses, items, 0.0, scale, self.n_quadrature, self.centre)
@@ -134,7 +158,6 @@ class _Marginal:
         value = float(posterior.loglik.sum() - spread @ spread / (2.0 * self.prior_var))
         if items.slope is not None:
             logs = np.log(items.slope)
-            logs = logs - logs.mean() if self.estimate_scale else logs
             value -= float(logs @ logs) / (2.0 * SLOPE_SD**2)
         return value
 
@@ -155,11 +178,10 @@ class _Marginal:
             b = difficulty_step(self.responses, nodes, posterior.weights, b, b.mean(), self.prior_var)
             return self.pack(Items(b), scale), objective
         moved = posterior._replace(nodes=nodes)
-        new = _slope_step(self.responses, moved, Items(b, items.slope), self.prior_var, self.estimate_scale)
+        new = _slope_step(self.responses, moved, Items(b, items.slope), self.prior_var)
         if self.estimate_scale:
-            # The likelihood does not change if abilities grow and slopes shrink: keep the mean log slope at 0.
+            factor = _best_unit(new, self.prior_var)
             assert new.slope is not None
-            factor = float(np.exp(np.log(new.slope).mean()))
             new, scale = Items(new.difficulty * factor, new.slope / factor), scale * factor
             self.centre = self.centre * factor
         return self.pack(new, scale), objective
@@ -210,9 +232,11 @@ def fit_marginal(
         if converged or n_iter >= max_iter or length > -1.0:
             continue
         leap = before - 2.0 * length * speed + length**2 * bend
+        far = float(np.abs(leap - two).max())
+        if far > _LONGEST_LEAP:  # where the objective is almost flat, extrapolation would leave all bounds
+            leap = two + (leap - two) * (_LONGEST_LEAP / far)
         centre = em.centre
-        with np.errstate(all="ignore"):
-            landed, at_leap, arrived = advance(leap) if np.isfinite(leap).all() else (two, -np.inf, False)
+        landed, at_leap, arrived = advance(leap)
         if at_leap >= objective:
             state, converged = landed, arrived
             objectives.append(at_leap)

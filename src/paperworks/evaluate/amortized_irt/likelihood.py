@@ -72,47 +72,47 @@ def _exp(values: Floats) -> Floats:
 
 
 class _Odds:
-    """Odds of a right answer, exp(slope (theta - b)), for pieces of the cells.
+    """Odds of a right answer, exp(slope (theta - b)), for pieces of the cells, shape (Q, n_cells).
 
     Without slopes they are products of exp(theta) and exp(-b), which saves one exponential per cell and node.
     """
 
     def __init__(self, theta: Floats, items: Items) -> None:
         self.slope, self.difficulty = items.slope, items.difficulty
-        self.theta = theta if items.slope is not None else _exp(theta)
-        self.columns = np.ascontiguousarray(self.theta.T)
+        self.columns = np.ascontiguousarray((theta if items.slope is not None else _exp(theta)).T)
         self.easiness = None if items.slope is not None else _exp(-items.difficulty)
 
-    def nodes_first(self, item: NDArray[np.int32], taker: NDArray[np.int32] | int) -> Floats:
-        """Return shape (Q, n_cells)."""
-        theta = self.columns[:, taker, None] if isinstance(taker, int) else self.columns[:, taker]
+    def _of(self, theta: Floats, item: NDArray[np.int32]) -> Floats:
         if self.easiness is not None:
-            return theta * self.easiness[item]
+            return (
+                theta * self.easiness[item] if theta.shape[1] == 1 else np.multiply(theta, self.easiness[item], theta)
+            )
         assert self.slope is not None
         return _exp(self.slope[item] * (theta - self.difficulty[item]))
 
-    def nodes_last(self, item: NDArray[np.int32], taker: NDArray[np.int32]) -> Floats:
-        """Return shape (n_cells, Q)."""
-        theta = self.theta[taker]
-        if self.easiness is not None:
-            theta *= self.easiness[item][:, None]
-            return theta
-        assert self.slope is not None
-        return _exp(self.slope[item][:, None] * (theta - self.difficulty[item][:, None]))
+    def of_cells(self, item: NDArray[np.int32], taker: NDArray[np.int32]) -> Floats:
+        """Return the odds of cells in any order."""
+        return self._of(np.take(self.columns, taker, axis=1), item)
+
+    def of_takers(self, item: NDArray[np.int32], first: int, counts: Integers) -> Floats:
+        """Return the odds of cells in the order of takers, `counts` of each from taker `first` on."""
+        theta = self.columns[:, first : first + len(counts)]
+        return self._of(theta if len(counts) == 1 else np.repeat(theta, counts, axis=1), item)
 
 
 def _taker_pieces(responses: Responses, odds: _Odds) -> Iterator[tuple[Floats, NDArray[np.int32], Integers, Integers]]:
     """Yield the odds of each piece (Q, n), its items, the takers in it and where their cells begin."""
     for cells, first, last in responses.blocks():
         item = responses.item[cells]
-        if first == last:
-            if len(item):
-                yield odds.nodes_first(item, first), item, np.array([first]), np.array([0])
+        if not len(item):
             continue
-        takers = first + np.flatnonzero(responses.per_taker[first : last + 1])
-        if len(takers):
-            begin = responses.starts[takers] - responses.starts[first]
-            yield odds.nodes_first(item, responses.taker[cells]), item, takers, begin
+        if first == last:
+            yield odds.of_takers(item, first, np.array([len(item)])), item, np.array([first]), np.array([0])
+            continue
+        counts = responses.per_taker[first : last + 1]
+        takers = first + np.flatnonzero(counts)
+        begin = responses.starts[takers] - responses.starts[first]
+        yield odds.of_takers(item, first, counts), item, takers, begin
 
 
 def _wrong_loglik(responses: Responses, nodes: Floats, items: Items) -> Floats:
@@ -168,8 +168,7 @@ def mode(
             break
         slope = scored - expected - precision * (theta - mean)
         low, high = np.where(slope > 0, theta, low), np.where(slope < 0, theta, high)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            step = np.clip(np.where(slope == 0, 0.0, slope / information), -1.0, 1.0)
+        step = np.clip(slope / np.maximum(information, 1e-300), -1.0, 1.0)
         moved = theta + step
         outside = (moved < low) | (moved > high)
         moved[outside] = (low[outside] + high[outside]) / 2.0
@@ -224,25 +223,25 @@ class ItemSums(NamedTuple):
 
 def item_sums(responses: Responses, nodes: Floats, weights: Floats, items: Items) -> ItemSums:
     """Return the sums that a Newton step of the items needs; those with theta only for items with slopes."""
-    n_items = responses.shape[1]
     odds = _Odds(nodes, items)
+    probability, theta = np.ascontiguousarray(weights.T), np.ascontiguousarray(nodes.T)
     takers, numbers = responses.by_item
-    sums = np.zeros((2 if items.slope is None else 5, n_items))
+    sums = np.zeros((2 if items.slope is None else 5, responses.shape[1]))
     for low in range(0, len(takers), _CHUNK):
         taker, item = takers[low : low + _CHUNK], numbers[low : low + _CHUNK]
-        x = odds.nodes_last(item, taker)
-        x += 1.0
-        wrong = np.reciprocal(x, out=x)
-        weight = weights[taker]
-        mean_wrong = np.einsum("nq,nq->n", weight, wrong)
-        cells = [1.0 - mean_wrong, mean_wrong - np.einsum("nq,nq,nq->n", weight, wrong, wrong)]
+        wrong = odds.of_cells(item, taker)
+        wrong += 1.0
+        np.reciprocal(wrong, out=wrong)
+        weight = np.take(probability, taker, axis=1)
+        mean_wrong = np.einsum("qn,qn->n", weight, wrong)
+        cells = [1.0 - mean_wrong, mean_wrong - np.einsum("qn,qn,qn->n", weight, wrong, wrong)]
         if items.slope is not None:
-            weight *= nodes[taker]
             right = 1.0 - wrong
-            cells.append(np.einsum("nq,nq->n", weight, right))
-            cells.append(np.einsum("nq,nq,nq->n", weight, right, wrong))
-            weight *= nodes[taker]
-            cells.append(np.einsum("nq,nq,nq->n", weight, right, wrong))
+            for power in (1, 2):
+                weight *= np.take(theta, taker, axis=1)
+                if power == 1:
+                    cells.append(np.einsum("qn,qn->n", weight, right))
+                cells.append(np.einsum("qn,qn,qn->n", weight, right, wrong))
         first = item[0]
         for total, values in zip(sums, cells, strict=True):
             total[first : item[-1] + 1] += np.bincount(item - first, values)
@@ -252,11 +251,12 @@ def item_sums(responses: Responses, nodes: Floats, weights: Floats, items: Items
 def predictive_loglik(responses: Responses, nodes: Floats, weights: Floats, items: Items) -> Floats:
     """Return the log predictive probability of each observed cell, in the order of the cells."""
     odds = _Odds(nodes, items)
+    probability = np.ascontiguousarray(weights.T)
     out = np.empty(responses.n_cells)
     for low in range(0, responses.n_cells, _CHUNK):
         cells = slice(low, low + _CHUNK)
         taker = responses.taker[cells]
-        x = odds.nodes_last(responses.item[cells], taker)
-        answer = np.where(responses.right[cells][:, None], x / (1.0 + x), 1.0 / (1.0 + x))
-        out[cells] = np.log(np.einsum("nq,nq->n", weights[taker], answer))
+        x = odds.of_cells(responses.item[cells], taker)
+        answer = np.where(responses.right[cells], x, 1.0) / (1.0 + x)
+        out[cells] = np.log(np.einsum("qn,qn->n", np.take(probability, taker, axis=1), answer))
     return out

@@ -49,8 +49,8 @@ class RaschModel(BaseEstimator):
     smoothing : float, default=0.5
         With ``"composite"``: answers added to both the right and the wrong ones of each item.
     discrimination : bool, default=False
-        Give every item a slope of its own (two-parameter model, ``"mml"`` only), with a lognormal prior of log standard
-        deviation 0.5. With `estimate_scale` the mean log slope is 0.
+        Give every item a slope of its own (two-parameter model, ``"mml"`` only), with a lognormal prior around 1 of
+        log standard deviation 0.5.
     max_iter : int, default=500
         EM steps (or rounds of ``"jml"``) at most.
     tol : float, default=1e-5
