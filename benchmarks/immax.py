@@ -33,7 +33,7 @@ def _loss(dtype: torch.dtype) -> Case:
         lambda: step(loss),
         lambda: step(F.cross_entropy),
         "torch.nn.functional.cross_entropy",
-        "rows scaled block by block in the cache; the factor joins one that backward applies anyway",
+        "backward applies the factor of the rows together with the upstream gradient",
     )
 
 

@@ -53,7 +53,7 @@ def test_equals_the_definition(surrogate):
 @pytest.mark.parametrize("large", [False, True])
 @pytest.mark.parametrize("temperature", [1.0, 2.5])
 def test_equal_margins_are_cross_entropy_at_a_temperature(temperature, large):
-    logits, target = batch(shape=(700, 100) if large else (64, 5))  # above 2**16 logits the blocked path is taken
+    logits, target = batch(shape=(700, 100) if large else (64, 5))  # above 2**16 logits the own backward is taken
     loss = ImmaxLoss([temperature] * logits.shape[1])
     a, b = logits.clone().requires_grad_(), logits.clone().requires_grad_()
     ours, theirs = loss(a, target), F.cross_entropy(b / temperature, target)
@@ -64,7 +64,7 @@ def test_equal_margins_are_cross_entropy_at_a_temperature(temperature, large):
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
-def test_blocked_rows_equal_the_plain_formula(reduction):
+def test_large_batches_equal_the_plain_formula(reduction):
     generator = torch.Generator().manual_seed(1)
     logits, target = batch(shape=(1031, 300))
     rho = torch.rand(300, generator=generator, dtype=torch.float64) + 0.1
@@ -82,7 +82,7 @@ def test_blocked_rows_equal_the_plain_formula(reduction):
     torch.testing.assert_close(grads[0], grads[1])
 
 
-def test_blocked_rows_take_strided_logits():
+def test_large_batches_may_be_strided():
     logits, target = batch(shape=(300, 700))
     loss = ImmaxLoss(np.linspace(0.5, 2, 300))
     strided = logits.T  # (700, 300), column-major
@@ -90,7 +90,7 @@ def test_blocked_rows_take_strided_logits():
     torch.testing.assert_close(loss(strided, target), loss(strided.contiguous(), target))
 
 
-def test_second_derivatives_of_blocked_rows():
+def test_second_derivatives_of_large_batches():
     logits, target = batch(shape=(400, 200))
     rho = torch.linspace(0.5, 2.0, 200, dtype=torch.float64)
     direction = torch.randn(logits.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
@@ -157,7 +157,7 @@ def test_gradcheck(surrogate, shape):
     assert torch.autograd.gradgradcheck(lambda h: loss(h, target), logits)
 
 
-def test_gradcheck_of_blocked_rows():
+def test_gradient_of_large_batches():
     generator = torch.Generator().manual_seed(0)
     loss = ImmaxLoss(np.linspace(0.3, 3, 350), reduction="sum")
     logits, target = batch(2, (190, 350))
