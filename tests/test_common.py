@@ -187,7 +187,11 @@ def test_missing_extra_says_what_to_install(module: str) -> None:
     blocked = [dist.replace("-", "_") for dist in catalog.extra_requirements(extra)]
     family, name = module.rpartition(".")[0], catalog.public_names(module)[0]
     code = (
-        f"import sys\nfor b in {blocked!r}: sys.modules[b] = None\n"
+        "import sys\n"
+        "class Absent:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name.partition('.')[0] in {blocked!r}: raise ModuleNotFoundError(name, name=name)\n"
+        "sys.meta_path.insert(0, Absent())\n"
         f"try:\n    from {family} import {name}\nexcept ImportError as e: print(e)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
