@@ -367,6 +367,7 @@ def card_view(card: Card) -> RenderableType:
 def methods_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
     """Return the list of methods with their last verdict."""
     table = _table("", ["method", "family", "verdict", "names", "extras", "paper"])
+    table.show_edge = False  # the first line of the output says something
     for row in rows:
         verdict = _verdict(row["verdict"]) if row["verdict"] else Text(MISSING)
         names, extras = ", ".join(row["public_names"]), ", ".join(row["extras"])
