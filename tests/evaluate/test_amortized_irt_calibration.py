@@ -216,6 +216,15 @@ def test_a_fixed_scale_stays() -> None:
     assert RaschModel().fit(Y).scale_ > 1.5
 
 
+def test_a_scale_near_zero_is_found_quickly() -> None:
+    # Answers that do not depend on the taker: the best scale is small, where plain EM would need hundreds of steps.
+    Y = (np.random.default_rng(1).random((200, 12)) < 0.6).astype(float)
+    model = RaschModel().fit(Y)
+    assert model.n_iter_ < 20
+    for scale in (0.5 * model.scale_, 1.5 * model.scale_):
+        assert penalised(Y, model.difficulty_, scale, 9.0) < penalised(Y, model.difficulty_, model.scale_, 9.0)
+
+
 # Symmetries and forms of input
 
 

@@ -130,8 +130,8 @@ class AdaptiveTest:
     >>> from paperworks.evaluate import AdaptiveTest
     >>> difficulty = np.linspace(-3, 3, 61)
     >>> test = AdaptiveTest(difficulty, max_items=20)
-    >>> test.run(lambda item: difficulty[item] < 1.0).history_.item.head(3).tolist()
-    [30, 40, 44]
+    >>> test.run(lambda item: difficulty[item] < 1.0).history_["item"].head(5).tolist()
+    [30, 34, 37, 40, 38]
     >>> round(test.theta_, 1)
     0.9
     """

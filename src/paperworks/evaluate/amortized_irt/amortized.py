@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from paperworks._checks import check_choice, check_finite_array, check_integer, check_positive
 
 from .calibration import composite_difficulty, difficulty_step, fit_marginal
-from .likelihood import Items, Posterior, ability_posterior, item_sums, predictive_loglik
+from .likelihood import Items, Posterior, ability_posterior, best_prior, item_sums, predictive_loglik
 from .predictors import LinearPredictor, NetworkPredictor, ShiftedRegressor, make_predictor
 from .rasch import score
 from .responses import Responses, read_responses
@@ -335,12 +335,12 @@ class AmortizedIRT(BaseEstimator):
         while n_iter < max_iter and not converged:
             n_iter += 1
             posterior = self._posterior(responses, g, scale, centre)
-            shift = float(posterior.mean.mean())
-            nodes, centre, g = posterior.nodes - shift, posterior.centre - shift, g - shift
+            before, centre = scale, posterior.centre
+            posterior, scale = best_prior(posterior, scale, True)
+            shift = float((centre - posterior.centre).mean())
+            centre, g = posterior.centre, g - shift
             predictor.shift(-shift)
-            before = scale
-            scale = max(float(np.sqrt((posterior.weights * nodes**2).sum() / len(nodes))), 1e-6)
-            expected, information = item_sums(responses, nodes, posterior.weights, Items(g))[:2]
+            expected, information = item_sums(responses, posterior.nodes, posterior.weights, Items(g))[:2]
             # A Newton step as a weighted regression; more curvature where the step of an item alone would exceed 2.
             slope = expected - responses.right_per_item
             information = np.maximum(np.maximum(information, np.abs(slope) / 2.0), 1e-10)

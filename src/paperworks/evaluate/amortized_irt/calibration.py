@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from .likelihood import Items, Posterior, ability_posterior, gauss_hermite, item_sums, mode
+from .likelihood import SMALLEST_SCALE, Items, Posterior, ability_posterior, best_prior, gauss_hermite, item_sums, mode
 from .responses import Responses
 
 __all__ = ["Calibration", "composite_difficulty", "difficulty_step", "fit_joint", "fit_marginal"]
@@ -17,7 +17,6 @@ Floats = NDArray[np.float64]
 
 SLOPE_SD = 0.5
 """Standard deviation of the logarithm of an item's discrimination under its lognormal prior."""
-_SMALLEST_SCALE = 1e-6
 _LONGEST_LEAP = 3.0
 _FARTHEST = 300.0
 """Difficulties beyond this overflow; only items that everybody has right, without a prior to speak of, come near."""
@@ -145,7 +144,7 @@ class _Marginal:
         n = self.responses.shape[1]
         slope = np.exp(state[n + 1 :]) if self.discrimination else None
         return Items(np.clip(state[:n], -_FARTHEST, _FARTHEST), slope), float(
-            np.exp(np.clip(state[n], np.log(_SMALLEST_SCALE), 20.0))
+            np.exp(np.clip(state[n], np.log(SMALLEST_SCALE), 20.0))
         )
 
     def posterior(self, items: Items, scale: float) -> Posterior:
@@ -166,19 +165,15 @@ class _Marginal:
         items, scale = self.unpack(state)
         posterior = self.posterior(items, scale)
         objective = self.objective(items, posterior)
-        # Recentre: the best mean of the prior, moved into the difficulties; then the best scale.
-        shift = float(posterior.mean.mean())
-        nodes = posterior.nodes - shift
-        b = items.difficulty - shift
-        self.centre = self.centre - shift
-        if self.estimate_scale:
-            variance = float(np.einsum("iq,iq,iq->", posterior.weights, nodes, nodes)) / len(nodes)
-            scale = max(np.sqrt(variance), _SMALLEST_SCALE)
+        # The best prior first; its mean moves into the difficulties.
+        before = posterior.centre
+        posterior, scale = best_prior(posterior, scale, self.estimate_scale)
+        b = items.difficulty - float((before - posterior.centre).mean())
+        self.centre, nodes = posterior.centre, posterior.nodes
         if items.slope is None:
             b = difficulty_step(self.responses, nodes, posterior.weights, b, b.mean(), self.prior_var)
             return self.pack(Items(b), scale), objective
-        moved = posterior._replace(nodes=nodes)
-        new = _slope_step(self.responses, moved, Items(b, items.slope), self.prior_var)
+        new = _slope_step(self.responses, posterior, Items(b, items.slope), self.prior_var)
         if self.estimate_scale:
             factor = _best_unit(new, self.prior_var)
             assert new.slope is not None

@@ -140,13 +140,13 @@ class DifficultyConditionedGenerator:
     >>> from paperworks.evaluate import AmortizedIRT, DifficultyConditionedGenerator
     >>> rng = np.random.default_rng(0)
     >>> length = rng.integers(1, 9, size=200)                   # longer questions are harder here
-    >>> Y = rng.random((30, 200)) < 1 / (1 + np.exp(length - 5.0))
+    >>> Y = rng.random((30, 200)) < 1 / (1 + np.exp(length - 5.0 - rng.normal(size=(30, 1))))
     >>> amortized = AmortizedIRT(random_state=0).fit(Y, length[:, None].astype(float))
     >>> def embed(texts):
     ...     return [[len(text.split())] for text in texts]
     >>> writer = DifficultyConditionedGenerator(None, None, amortized, embed)
     >>> easy, hard = writer.reward(["Why?", "Why did nobody come to see it today?"], [-4.0, -4.0])
-    >>> easy > hard
+    >>> bool(easy > hard)
     True
     >>> writer.sft_dataset(["Why?"], [-4.0], "short questions")[0]["messages"][1]
     {'role': 'assistant', 'content': 'Why?'}

@@ -16,11 +16,21 @@ from scipy.special import logsumexp
 
 from .responses import _CHUNK, Responses
 
-__all__ = ["Items", "Posterior", "ability_posterior", "gauss_hermite", "item_sums", "mode", "predictive_loglik"]
+__all__ = [
+    "Items",
+    "Posterior",
+    "ability_posterior",
+    "best_prior",
+    "gauss_hermite",
+    "item_sums",
+    "mode",
+    "predictive_loglik",
+]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+SMALLEST_SCALE = 1e-6
 _LARGEST = 340.0
 """Abilities and difficulties are cut here where they enter an exponential, so that a product of two stays finite."""
 
@@ -204,6 +214,55 @@ def ability_posterior(
     logs += np.log(w) + x**2 / 2.0 - 0.5 * ((nodes - mean) / sd) ** 2 + np.log(spread / sd)[:, None]
     loglik = logsumexp(logs, axis=1)
     return Posterior(centre, nodes, np.exp(logs - loglik[:, None]), loglik)
+
+
+def best_prior(posterior: Posterior, scale: float, estimate_scale: bool) -> tuple[Posterior, float]:
+    """Move the prior to the mean and scale of greatest marginal likelihood, and its mean back to 0.
+
+    The likelihood at the nodes does not depend on the prior, so a new prior only reweights them. Newton's method on the
+    logarithm of the scale; EM's own steps would creep towards a small scale. The mean that is taken off the nodes
+    belongs to the difficulties too.
+
+    Returns
+    -------
+    tuple
+        The posterior under the new prior, with nodes and centres less its mean, and the new scale.
+    """
+    nodes = posterior.nodes
+    with np.errstate(divide="ignore"):
+        logs = np.log(posterior.weights) + 0.5 * (nodes / scale) ** 2
+    mean, first = 0.0, scale
+    for _ in range(50):
+        z = (nodes - mean) / scale
+        weights = logs - 0.5 * z**2
+        weights -= weights.max(axis=1, keepdims=True)
+        np.exp(weights, out=weights)
+        weights /= weights.sum(axis=1, keepdims=True)
+        moved = mean + scale * float((weights * z).sum() / len(z))
+        log_step = 0.0
+        if estimate_scale:
+            z = (nodes - moved) / scale
+            square = np.einsum("iq,iq,iq->i", weights, z, z)
+            slope = float(square.mean()) - 1.0
+            curvature = float((np.einsum("iq,iq->i", weights, z**4) - square**2).mean() - 2.0 * square.mean())
+            log_step = float(np.clip(_log_scale_step(slope, curvature), -0.5, 0.5))
+        change = abs(moved - mean) / scale + abs(log_step)
+        # The nodes were placed for the first scale: stay near it, the next placing goes on.
+        mean, scale = moved, float(np.clip(scale * np.exp(log_step), max(0.5 * first, SMALLEST_SCALE), 2.0 * first))
+        if change < 1e-10:
+            break
+    return posterior._replace(centre=posterior.centre - mean, nodes=nodes - mean, weights=weights), scale
+
+
+def _log_scale_step(slope: float, curvature: float) -> float:
+    """Return a step of the log scale from the derivatives of the log-likelihood in it."""
+    if curvature < -1e-2:
+        return -slope / curvature
+    # Flat in the logarithm: Newton in the variance, whose best value may be 0.
+    in_variance = curvature - 2.0 * slope
+    if in_variance < 0.0:
+        return 0.5 * float(np.log(max(1.0 - 2.0 * slope / in_variance, 1e-12)))
+    return -0.5 if slope < 0.0 else 0.5 * float(np.log1p(slope))
 
 
 class ItemSums(NamedTuple):

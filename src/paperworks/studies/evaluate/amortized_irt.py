@@ -342,6 +342,7 @@ def calibrate(
 def fit_py_irt(Y: Floats, epochs: int, seed: int) -> tuple[Floats, Floats]:
     """Return difficulties and abilities by py-irt's variational one-parameter model with hierarchical priors."""
     import numpy as np
+    import torch
     from ordered_set import OrderedSet
     from py_irt.config import IrtConfig
     from py_irt.dataset import Dataset
@@ -362,8 +363,13 @@ def fit_py_irt(Y: Floats, epochs: int, seed: int) -> tuple[Floats, Floats]:
         observations=Y[taker, item].tolist(),
         training_example=[True] * len(taker),
     )
-    config = IrtConfig(model_type="1pl", priors="hierarchical", epochs=epochs, seed=seed)
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+    config = IrtConfig(model_type="1pl", priors="hierarchical", epochs=epochs)
+    with (
+        torch.random.fork_rng(devices=[]),
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
+        torch.manual_seed(seed)
         trainer = IrtModelTrainer(config=config, data_path=None, dataset=data, verbose=False)
         trainer.train()
     found = trainer.best_params
