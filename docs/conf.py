@@ -19,7 +19,9 @@ html_title = "Paperworks"
 html_show_sourcelink = False
 numpydoc_class_members_toctree = False
 autosummary_generate = False
-nitpicky = False
+numpydoc_show_inherited_class_members = False
+# Docstrings that estimators inherit from scikit-learn refer to its own glossary.
+suppress_warnings = ["ref.ref", "ref.term"]
 
 HERE = Path(__file__).parent
 
