@@ -90,7 +90,7 @@ class DistortionRiskControl(BaseEstimator):
     Notes
     -----
     C. Y.-C. Chen, J. Shen, Z. Deng, L. Lei, "Conformal Tail Risk Control for Large Language Model Alignment", ICML
-    2025. The guarantee P(R(losses at lambda_) <= alpha) >= 1 - delta is asymptotic for "L" and "bootstrap".
+    2025. The guarantee ``P(R(losses at lambda_) <= alpha) >= 1 - delta`` is asymptotic for "L" and "bootstrap".
 
     Prompts in deployment must come from the same law as those of calibration, candidates from the same generator. A
     prompt without a kept candidate counts as loss 0. `alpha` and `delta` must be fixed before the curve is seen.
