@@ -44,7 +44,7 @@ class FactorialDesign:
         Largest number of treatments that interact, k; from 1 to p.
     estimator : {"ridge", "ols", "truncated"}, default="ridge"
         Ridge regression; least squares; or least squares that returns zero when its expected squared error
-        sigma^2 tr (Z'Z)^{-1} exceeds `coef_bound`^2 (section 4.1 of the paper).
+        sigma^2 tr (Z'Z)^{-1} exceeds ``coef_bound^2`` (section 4.1 of the paper).
     ridge : float or "paper", optional
         The ridge penalty lambda on Z'Z. Default: sigma^2 K / coef_bound^2, for K coefficients; without `coef_bound`,
         the penalty with the greatest marginal likelihood. "paper": sigma^2 tr(Z'Z) / (coef_bound^2 smallest eigenvalue

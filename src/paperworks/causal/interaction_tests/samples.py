@@ -289,9 +289,9 @@ def cross_gram(
     X : array-like of shape (n, d), DataFrame, or list of d arrays of shape (n,) or (n, p_i)
         The variables: columns of a table, or arrays of equal length. Torch tensors are taken too.
     kernel : {"rbf", "laplace", "linear", "delta"}, callable, or a list with one per variable, default="rbf"
-        ``rbf`` is exp(-|x - y|^2 / (2 s^2)), ``laplace`` exp(-|x - y| / s), ``linear`` the scalar product, ``delta`` 1
-        for equal values and 0 otherwise (for categories of any type). A callable gets two arrays of rows as they came,
-        shapes (n1, p) and (n2, p), and returns (n1, n2) values of a positive definite kernel.
+        ``rbf`` is ``exp(-|x - y|^2 / (2 s^2))``, ``laplace`` ``exp(-|x - y| / s)``, ``linear`` the scalar product,
+        ``delta`` 1 for equal values and 0 otherwise (for categories of any type). A callable gets two arrays of rows as
+        they came, shapes (n1, p) and (n2, p), and returns (n1, n2) values of a positive definite kernel.
     bandwidth : "median", float, or a list with one per variable, default="median"
         Length scale s of the ``rbf`` and ``laplace`` kernels, in the unit of the variable; by default the median of its
         non-zero distances (of at most 1000 rows), the same for both halves.

@@ -259,7 +259,7 @@ class AmortizedIRT(BaseEstimator):
         Returns
         -------
         ability : ndarray of shape (n_new,)
-            Posterior means under the prior N(0, `scale_`^2).
+            Posterior means under the prior ``N(0, scale_^2)``.
         se : ndarray of shape (n_new,)
             Posterior standard deviations, for known difficulties.
         """

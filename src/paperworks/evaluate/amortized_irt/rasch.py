@@ -244,7 +244,7 @@ class RaschModel(BaseEstimator):
         items : sequence of int or names, optional
             Which item each column is; by default all calibrated ones in their order.
         estimator : {"eap", "map", "ml"}, default="eap"
-            Posterior mean, posterior mode, or maximum likelihood. The prior is N(0, `scale_`^2).
+            Posterior mean, posterior mode, or maximum likelihood. The prior is ``N(0, scale_^2)``.
 
         Returns
         -------
