@@ -88,15 +88,15 @@ def main(argv: list[str] | None = None) -> int:
         parser.error(f"no benchmark for {', '.join(unknown)}; known: {', '.join(known)}")
     for name in names:
         print(f"{name}")
-        cases = [
-            measure(case, repeats=args.repeats, budget=args.budget)
-            for case in importlib.import_module(f"benchmarks.{name}").cases()
-        ]
-        for row in cases:
-            print(
+        cases = []
+        for case in importlib.import_module(f"benchmarks.{name}").cases():
+            row = measure(case, repeats=args.repeats, budget=args.budget)
+            cases.append(row)
+            line = (
                 f"  {row['name']}: {row['ours_seconds']:.4g} s, {row['peer']} {row['peer_seconds']:.4g} s, "
-                f"ratio {row['ratio']:.3g} [{row['ratio_low']:.3g}, {row['ratio_high']:.3g}] {row['note']}".rstrip()
+                f"ratio {row['ratio']:.3g} [{row['ratio_low']:.3g}, {row['ratio_high']:.3g}] {row['note']}"
             )
+            print(line.rstrip(), flush=True)
         args.out.mkdir(parents=True, exist_ok=True)
         slug = name.replace("_", "-")
         record = {
