@@ -497,7 +497,12 @@ _ENTRANTS = (
     Contender("taker-mean", "peer", "share of right answers of each taker"),
     Contender("item-mean", "peer", "share of right answers of each item"),
     Contender("overall-mean", "peer", "share of right answers"),
-    Contender("girth", "peer", "girth: rasch_mml with missing answers tagged, ability_eap", requires=("girth",)),
+    Contender(
+        "girth",
+        "peer",
+        "girth: rasch_mml (in effect the composite likelihood), missing answers tagged; ability_eap",
+        requires=("girth",),
+    ),
     Contender("py-irt", "peer", "py-irt: 1pl, hierarchical priors, variational", requires=("py-irt",)),
     Contender("random-items", "peer", "the same test with items in random order"),
     Contender("catsim", "peer", "catsim: MaxInfoSelector, abilities by AdaptiveTest", requires=("catsim",)),
