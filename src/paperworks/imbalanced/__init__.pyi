@@ -3,3 +3,7 @@ from .immax import ImmaxLoss as ImmaxLoss
 from .immax import class_margin_loss as class_margin_loss
 from .immax import class_sensitive_rademacher as class_sensitive_rademacher
 from .immax import optimal_margins as optimal_margins
+from .shift_auc import ShiftAUCClassifier as ShiftAUCClassifier
+from .shift_auc import auc_risk_positive as auc_risk_positive
+from .shift_auc import auc_risk_pu as auc_risk_pu
+from .shift_auc import density_ratio as density_ratio
