@@ -23,8 +23,8 @@ from paperworks._checks import (
     check_probability_open,
 )
 
-from .linear import Samples, fit_linear, reference, shares
-from .pairs import LOSSES, pair_sum
+from .linear import Samples, fit_linear, folds, held_out_risk
+from .pairs import LOSSES
 from .ratio import RATIOS, DensityRatio, check_relative, fit_ratio, one_scale
 from .risks import auc_risk_positive, auc_risk_pu, check_weights, is_symmetric
 
@@ -34,7 +34,6 @@ Floats = NDArray[np.float64]
 
 _MIXES = (0.0, 0.25, 0.5, 0.75, 1.0)
 _PENALTIES = (0.1, 1.0, 10.0)
-_FOLDS = 3
 _FEW = 10.0  # effective positives below which the weights are reported
 
 
@@ -450,10 +449,10 @@ class ShiftAUCClassifier(ClassifierMixin, BaseEstimator):
         self.mix_, self.alpha_ = self.mix, float(self.alpha)
         if isinstance(self.mix, str):
             risks: dict[tuple[float, float], float] = {}
-            for train, test in _folds(samples, seed):
+            for train, test in folds(samples, seed):
                 for setting in _settings(self.alpha):
                     theta, _ = fit_linear(train, mix=setting[0], alpha=setting[1], loss=self.loss)
-                    risks[setting] = risks.get(setting, 0.0) + _held_out_risk(theta, test)
+                    risks[setting] = risks.get(setting, 0.0) + held_out_risk(theta, test, 0.5)
             self.mix_, self.alpha_ = min(risks, key=lambda setting: risks[setting])
         theta, self.loss_curve_ = fit_linear(samples, mix=self.mix_, alpha=self.alpha_, loss=self.loss)
         self.coef_ = theta[None] / self._scale
@@ -489,14 +488,14 @@ class ShiftAUCClassifier(ClassifierMixin, BaseEstimator):
         part, held_out = samples, None
         if isinstance(self.mix, str):
             curves: dict[tuple[float, float], Any] = {}
-            for fold, rest in _folds(samples, seed):
+            for fold, rest in folds(samples, seed):
                 for setting in _settings(self.alpha):
                     curve = np.array(run(fold, rest, *setting, self.max_epochs, False, seed).held_out)
                     curves[setting] = curves.get(setting, 0.0) + curve
             self.mix_, self.alpha_ = min(curves, key=lambda setting: float(curves[setting].min()))
             epochs = int(curves[self.mix_, self.alpha_].argmin()) + 1
         elif self.early_stopping and min(x.shape[0] for x in samples[:3]) >= 5:
-            part, held_out = next(iter(_folds(samples, seed, 5)))
+            part, held_out = next(iter(folds(samples, seed, 5)))
         for attempt in range(2):
             start = (seed + attempt) % np.iinfo(np.int32).max
             trained = run(part, held_out, self.mix_, self.alpha_, epochs, held_out is not None, start)
@@ -549,31 +548,6 @@ def _is_collapsed(scores: Floats) -> bool:
 
 def _settings(alpha: float) -> list[tuple[float, float]]:
     return [(mix, alpha * factor) for mix in _MIXES for factor in _PENALTIES]
-
-
-def _folds(samples: Samples, seed: int, n_folds: int = _FOLDS) -> list[tuple[Samples, Samples]]:
-    """Cut each of the three samples into folds."""
-    smallest = min(x.shape[0] for x in samples[:3])
-    n_folds = min(n_folds, smallest)
-    if n_folds < 2:
-        raise ValueError(f"mix='cv' needs at least 2 rows in each sample, the smallest has {smallest}")
-    rng = np.random.default_rng(seed)
-    labels = [rng.permutation(np.arange(x.shape[0]) % n_folds) for x in samples[:3]]
-    found = []
-    for k in range(n_folds):
-        sides = []
-        for masks in ([x != k for x in labels], [x == k for x in labels]):
-            rows = [x[mask] for x, mask in zip(samples[:3], masks, strict=True)]
-            sides.append(Samples(*rows, samples.weight_pos[masks[0]], samples.weight_unl[masks[1]]))
-        found.append((sides[0], sides[1]))
-    return found
-
-
-def _held_out_risk(theta: Floats, samples: Samples) -> float:
-    """The zero-one risk with half Q1 and half Q2."""
-    rows, w = reference(samples, 0.5)
-    v = shares(samples.weight_pos)
-    return pair_sum("zero_one", samples.pos @ theta, rows @ theta, v, w).value
 
 
 def _print_risk(epoch: int, risk: float) -> None:

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 from .pairs import pair_sum
 
-__all__ = ["Samples", "fit_linear", "reference", "shares"]
+__all__ = ["Samples", "fit_linear", "folds", "held_out_risk", "reference", "shares"]
 
 Floats = NDArray[np.float64]
 
@@ -78,3 +78,27 @@ def fit_linear(samples: Samples, *, mix: float, alpha: float, loss: str) -> tupl
         options={"maxiter": 300, "gtol": 1e-6, "ftol": 1e-10},
     )
     return solution.x, path
+
+
+def folds(samples: Samples, seed: int, n_folds: int = 3) -> list[tuple[Samples, Samples]]:
+    """Cut each of the three samples into folds; return the rows outside and inside of each."""
+    smallest = min(x.shape[0] for x in samples[:3])
+    n_folds = min(n_folds, smallest)
+    if n_folds < 2:
+        raise ValueError(f"a choice on held-out rows needs at least 2 rows in each sample, the smallest has {smallest}")
+    rng = np.random.default_rng(seed)
+    labels = [rng.permutation(np.arange(x.shape[0]) % n_folds) for x in samples[:3]]
+    found = []
+    for k in range(n_folds):
+        sides = []
+        for masks in ([x != k for x in labels], [x == k for x in labels]):
+            rows = [x[mask] for x, mask in zip(samples[:3], masks, strict=True)]
+            sides.append(Samples(*rows, samples.weight_pos[masks[0]], samples.weight_unl[masks[1]]))
+        found.append((sides[0], sides[1]))
+    return found
+
+
+def held_out_risk(theta: Floats, samples: Samples, mix: float) -> float:
+    """Return the mixed risk of linear scores with the zero-one loss."""
+    rows, w = reference(samples, mix)
+    return pair_sum("zero_one", samples.pos @ theta, rows @ theta, shares(samples.weight_pos), w).value

@@ -45,7 +45,9 @@ def perceptron(n_features: int, hidden: tuple[int, ...], seed: int, device: Any)
     layers: list[nn.Module] = []
     widths = (n_features, *hidden, 1)
     for i, (n_in, n_out) in enumerate(itertools.pairwise(widths)):
-        layer = nn.Linear(n_in, n_out, bias=i < len(hidden))  # the AUC doesn't see a shift of the scores
+        layer = nn.utils.skip_init(
+            nn.Linear, n_in, n_out, bias=i < len(hidden)
+        )  # the AUC doesn't see a shift of the scores
         bound = 1.0 / math.sqrt(n_in)
         with torch.no_grad():
             for parameter in layer.parameters():

@@ -24,6 +24,9 @@ LOSSES = ("sigmoid", "logistic", "squared", "hinge", "ramp", "zero_one")
 SYMMETRIC = ("sigmoid", "ramp", "zero_one")
 """Losses with l(z) + l(-z) = 1."""
 
+_RANGE = 340.0
+"""Scores within this distance of their centre: the product of two exponentials stays finite."""
+
 _BLOCK = 1 << 17
 """Pairs held at once where they are summed one by one."""
 
@@ -105,17 +108,34 @@ def pair_sum(loss: str, a: Floats, b: Floats, v: Floats, w: Floats, *, chunk: in
 
 
 def _one_by_one(loss: str, a: Floats, b: Floats, v: Floats, w: Floats, chunk: int | None) -> PairSum:
+    centre = 0.25 * (float(a.max()) + float(a.min()) + float(b.max()) + float(b.min()))
+    a, b = a - centre, b - centre
     value, by_a, by_b = 0.0, np.empty(len(a)), np.zeros(len(b))
+    # 1/(1 + e^a e^-b): n + m exponentials in place of n m of them, unless their products leave the range of floats
+    narrow = loss == "sigmoid" and max(np.abs(a).max(), np.abs(b).max()) < _RANGE
+    if narrow:
+        a, b = np.exp(a), np.exp(-b)
     for rows in blocks(len(a), len(b), chunk):
-        z = a[rows, None] - b
+        p = v[rows]
         if loss == "sigmoid":
-            values = expit(-z)
-            slopes = values * (values - 1.0)
+            if narrow:
+                values = np.multiply.outer(a[rows], b)
+                values += 1.0
+                np.reciprocal(values, out=values)
+            else:
+                values = np.subtract.outer(a[rows], b)
+                expit(np.negative(values, out=values), out=values)
+            along, across = values @ w, p @ values
+            value += float(p @ along)
+            values *= values  # the slope is l^2 - l
+            by_a[rows] = p * (values @ w - along)
+            by_b -= p @ values - across
         else:
-            values, slopes = loss_values(z, loss), _slopes(z, loss)
-        value += float(v[rows] @ (values @ w))
-        by_a[rows] = v[rows] * (slopes @ w)
-        by_b -= v[rows] @ slopes
+            z = np.subtract.outer(a[rows], b)
+            slopes = _slopes(z, loss)
+            value += float(p @ (loss_values(z, loss) @ w))
+            by_a[rows] = p * (slopes @ w)
+            by_b -= p @ slopes
     return PairSum(value, by_a, by_b * w)
 
 
