@@ -8,7 +8,19 @@ import lazy_loader as _lazy
 
 __version__ = "0.1.0"
 
-FAMILIES = ("causal", "conformal", "evaluate", "imbalanced")
+FAMILIES = (
+    "bayes",
+    "causal",
+    "clustering",
+    "conformal",
+    "dynamics",
+    "evaluate",
+    "imbalanced",
+    "inference",
+    "online",
+    "optim",
+    "recommend",
+)
 
 __getattr__, __dir__, __all__ = _lazy.attach(__name__, submodules=[*FAMILIES, "bench", "datasets", "studies"])
 __all__ += ["FAMILIES", "__version__"]

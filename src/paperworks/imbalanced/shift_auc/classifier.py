@@ -233,7 +233,7 @@ class ShiftAUCClassifier(ClassifierMixin, BaseEstimator):
         self._weigh(pos, unl, X_target, rng)
         samples = Samples(pos, unl, X_target, self.weights_pos_, self.weights_unl_)
         self._centre, self._scale = self._unit(samples)
-        samples = Samples(*(self._scaled(x) for x in samples[:3]), *samples[3:])
+        samples = samples._replace(pos=self._scaled(pos), unl=self._scaled(unl), target=self._scaled(X_target))
         seed = int(rng.randint(np.iinfo(np.int32).max))
         if self._is_linear():
             self._fit_linear(samples, seed)

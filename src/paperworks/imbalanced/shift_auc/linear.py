@@ -92,8 +92,8 @@ def folds(samples: Samples, seed: int, n_folds: int = 3) -> list[tuple[Samples, 
     for k in range(n_folds):
         sides = []
         for masks in ([x != k for x in labels], [x == k for x in labels]):
-            rows = [x[mask] for x, mask in zip(samples[:3], masks, strict=True)]
-            sides.append(Samples(*rows, samples.weight_pos[masks[0]], samples.weight_unl[masks[1]]))
+            pos, unl, target = (x[mask] for x, mask in zip(samples[:3], masks, strict=True))
+            sides.append(Samples(pos, unl, target, samples.weight_pos[masks[0]], samples.weight_unl[masks[1]]))
         found.append((sides[0], sides[1]))
     return found
 

@@ -9,7 +9,7 @@ the spread of the scores: the matrix of pairs is a product of two thin matrices,
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial.chebyshev import chebval
@@ -41,8 +41,9 @@ class PairSum(NamedTuple):
 
 def loss_values(z: Floats, loss: str) -> Floats:
     """Return the loss of each margin."""
+    values: Any
     if loss == "sigmoid":
-        values: Floats = expit(-z)
+        values = expit(-z)
     elif loss == "logistic":
         values = np.logaddexp(0.0, -z)
     elif loss == "squared":
@@ -53,7 +54,7 @@ def loss_values(z: Floats, loss: str) -> Floats:
         values = np.clip(0.5 * (1.0 - z), 0.0, 1.0)
     else:
         values = (z < 0) + 0.5 * (z == 0)
-    return values
+    return np.asarray(values, dtype=np.float64)
 
 
 def _slopes(z: Floats, loss: str) -> Floats:
@@ -92,7 +93,9 @@ def pair_sum(loss: str, a: Floats, b: Floats, v: Floats, w: Floats, *, chunk: in
         return _hinge(a, b, v, w, 1.0)
     if loss == "ramp":  # ((1 - z)+ - (-1 - z)+) / 2
         upper, lower = _hinge(a, b, v, w, 1.0), _hinge(a, b, v, w, -1.0)
-        return PairSum(*(0.5 * (x - y) for x, y in zip(upper, lower, strict=True)))  # type: ignore[arg-type, operator]
+        return PairSum(
+            0.5 * (upper.value - lower.value), 0.5 * (upper.by_a - lower.by_a), 0.5 * (upper.by_b - lower.by_b)
+        )
     if loss == "zero_one":
         return _zero_one(a, b, v, w)
     longer = a if len(a) >= len(b) else b
@@ -165,7 +168,7 @@ def _hinge(a: Floats, b: Floats, v: Floats, w: Floats, knot: float) -> PairSum:
 def _zero_one(a: Floats, b: Floats, v: Floats, w: Floats) -> PairSum:
     order = np.argsort(b, kind="stable")
     tail, sorted_b = _tail(w[order]), b[order]
-    left, right = (np.searchsorted(sorted_b, a, side=side) for side in ("left", "right"))  # type: ignore[call-overload]
+    left, right = np.searchsorted(sorted_b, a, side="left"), np.searchsorted(sorted_b, a, side="right")
     value = float(v @ (0.5 * (tail[left] + tail[right])))
     return PairSum(value, np.zeros(len(a)), np.zeros(len(b)))
 

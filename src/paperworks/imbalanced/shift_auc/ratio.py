@@ -81,7 +81,10 @@ class _Domain:
         if not linear:
             n_components = min(_COMPONENTS, X.shape[0])
             self.map = Nystroem(kernel="rbf", gamma=gamma, n_components=n_components, random_state=seed).fit(X)
-        self.centre, self.scale = one_scale([X]) if linear else (0.0, 1.0)
+        self.centre: Any = 0.0
+        self.scale = 1.0
+        if linear:
+            self.centre, self.scale = one_scale([X])
         self.model = _logistic(strength, linear).fit(self._mapped(X), is_target)
         self.log_odds = float(np.log(is_target.sum() / (len(is_target) - is_target.sum())))
 

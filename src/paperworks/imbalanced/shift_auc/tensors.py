@@ -24,8 +24,8 @@ class _PairSum(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, a: Any, b: Any, v: Any, w: Any, loss: str, chunk: int | None) -> Any:
-        arrays = (x.detach().to("cpu", torch.float64).numpy() for x in (a, b))
-        found = pair_sum(loss, *arrays, v, w, chunk=chunk)
+        s, t = (x.detach().to("cpu", torch.float64).numpy() for x in (a, b))
+        found = pair_sum(loss, s, t, v, w, chunk=chunk)
         ctx.gradients = tuple(torch.from_numpy(g).to(x) for g, x in ((found.by_a, a), (found.by_b, b)))
         return a.new_tensor(found.value)
 
@@ -48,11 +48,11 @@ def tensor_pair_sum(
     """Return ``sum_ij v_i w_j l(a_i - b_j)`` as a 0-d tensor; a callable loss is differentiated by autograd."""
     if isinstance(loss, str):
         return _PairSum.apply(a, b, v, w, loss, chunk)
-    v, w = (torch.from_numpy(x).to(a) for x in (v, w))
+    p, q = torch.from_numpy(v).to(a), torch.from_numpy(w).to(a)
     total = a.new_zeros(())
     for rows in blocks(len(a), len(b), chunk):
         values = loss(a[rows, None] - b)
-        if not isinstance(values, torch.Tensor) or values.shape != (len(v[rows]), len(b)):
+        if not isinstance(values, torch.Tensor) or values.shape != (len(p[rows]), len(b)):
             raise ValueError(f"loss must return a tensor of the shape of its input, got {values!r}")
-        total = total + v[rows] @ (values @ w)
+        total = total + p[rows] @ (values @ q)
     return total

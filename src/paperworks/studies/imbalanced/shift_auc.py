@@ -239,9 +239,9 @@ def _penalty(problem: Problem, mix: float, w_pos: Floats, w_unl: Floats, seed: i
     from paperworks.imbalanced.shift_auc.ratio import one_scale
 
     centre, unit = one_scale([problem.unl, problem.target])
-    rows = [(x - centre) / unit for x in (problem.pos, problem.unl, problem.target)]
+    pos, unl, target = ((x - centre) / unit for x in (problem.pos, problem.unl, problem.target))
     risks = dict.fromkeys(ALPHAS, 0.0)
-    for train, test in folds(Samples(*rows, w_pos, w_unl), seed):
+    for train, test in folds(Samples(pos, unl, target, w_pos, w_unl), seed):
         for alpha in ALPHAS:
             theta, _ = fit_linear(train, mix=mix, alpha=alpha, loss="sigmoid")
             risks[alpha] += held_out_risk(theta, test, mix)
