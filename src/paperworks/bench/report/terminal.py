@@ -164,6 +164,7 @@ def comparison_view(study: Study, results: pd.DataFrame) -> RenderableType:
     renderable
         Per data set one table (more if there are many metrics) with the mean and its 95 % interval below. ``*`` marks
         the best mean; a number in parentheses says how many of the trials are in a mean that not all could enter.
+        Metrics and contenders without any number are left out of the table.
     """
     summary = summary_table(study, results)
     if summary.empty:
@@ -176,7 +177,8 @@ def comparison_view(study: Study, results: pd.DataFrame) -> RenderableType:
             rows["contender"].drop_duplicates(), key=lambda name: ("method", "ablation", "peer").index(roles[name])
         ) if set(rows["contender"]) <= set(roles) else list(rows["contender"].drop_duplicates())  # fmt: skip
         cells = rows.set_index(["contender", "metric"])
-        metrics = [metric.name for metric in study.metrics]
+        present = set(rows.loc[~rows["absent"].astype(bool), "metric"])
+        metrics = [metric.name for metric in study.metrics if metric.name in present]
         n = int(rows["n"].max())
         title = f"{rows['dataset_label'].iloc[0]}  ({plural(n, 'trial')} each)"
         for start in range(0, len(metrics), _METRICS_PER_TABLE):
@@ -188,6 +190,8 @@ def comparison_view(study: Study, results: pd.DataFrame) -> RenderableType:
                 for name in chunk
             }
             for name in names:
+                if all(cells.loc[(name, metric), "absent"] for metric in chunk):
+                    continue
                 label = Text(name, style="bold" if roles.get(name) == "method" else "")
                 shown = [_cell(cells.loc[(name, metric)], decimals[metric]) for metric in chunk]
                 table.add_row(label, *shown)
@@ -201,7 +205,7 @@ def _cell(row: pd.Series[Any], decimals: int) -> Text:
     if row["best"]:
         text.stylize("bold")
         text.append(" *")
-    if not row["complete"]:
+    if not row["complete"] and not row["absent"]:
         text.append(f" ({row['n_defined']}/{row['n']})", style="yellow")
     interval = format_interval(row["low"], row["high"], decimals)
     return text.append(f"\n{interval}", style="dim") if interval else text
@@ -211,9 +215,11 @@ def _legend(summary: pd.DataFrame) -> RenderableType:
     lines: list[RenderableType] = [
         _indented("mean with 95 % interval; ↑ higher is better, ↓ lower is better; * best mean", "dim")
     ]
-    for (contender, metric, reason), rows in summary[~summary["complete"].astype(bool)].groupby(
-        ["contender", "metric", "reason"], sort=False
-    ):
+    absent = summary["absent"].astype(bool)
+    if absent.any():
+        lines.append(_indented("–: not a number in any trial, as where a contender has no such metric", "dim"))
+    partial = summary[~summary["complete"].astype(bool) & ~absent]
+    for (contender, metric, reason), rows in partial.groupby(["contender", "metric", "reason"], sort=False):
         where = ", ".join(rows["dataset_label"])
         some, n = int(rows["n_defined"].sum()), int(rows["n"].sum())
         lines.append(_indented(f"{metric} of {contender} on {where}: {reason}; {some} of {n} trials are in the mean"))

@@ -109,7 +109,8 @@ def summary_table(study: Study, results: pd.DataFrame, *, confidence: float = 0.
         One row per data set, contender and metric, with dataset, dataset_label, contender, metric, mean, low, high
         (over the trials with a finite value; NaN if there is none, no interval for a single one), method, n (trials),
         n_defined, n_undefined (NaN or infinite), n_failed, complete (every trial is in the mean), reason (why some are
-        not), and best (the best complete mean of its data set and metric, ties included).
+        not), absent (every trial ended well and none has a number), and best (the best complete mean of its data set
+        and metric, ties included).
     """
     check_results(results)
     contenders = [contender.name for contender in study.contenders]
@@ -146,6 +147,7 @@ def summary_table(study: Study, results: pd.DataFrame, *, confidence: float = 0.
                         "n_failed": int((~ok).sum()),
                         "complete": bool(defined.all()),
                         "reason": "" if defined.all() else _reason(part, values, ok),
+                        "absent": bool(ok.all() and np.isnan(values).all()),
                     }
                 )
     by_size: dict[int, list[int]] = {}
@@ -164,7 +166,7 @@ def summary_table(study: Study, results: pd.DataFrame, *, confidence: float = 0.
             elif size > 1:
                 row.update(low=float(low), high=float(high), method=method)
     columns = ["dataset", "dataset_label", "contender", "metric", "mean", "low", "high", "method", "n", "n_defined"]
-    table = pd.DataFrame(rows, columns=[*columns, "n_undefined", "n_failed", "complete", "reason"])
+    table = pd.DataFrame(rows, columns=[*columns, "n_undefined", "n_failed", "complete", "reason", "absent"])
     return table.assign(best=_best(table, study.metrics))
 
 
