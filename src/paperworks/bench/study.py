@@ -237,6 +237,8 @@ class Study:
     own_data: OwnData | None = None
     limits: tuple[str, ...] = ()
     """What a reader of the verdict should know: where the paper is open or wrong, what this study can't show."""
+    keywords: tuple[str, ...] = ()
+    """Words and phrases by which people who have the problem would look for it, beside those of `question`."""
 
     def __post_init__(self) -> None:
         _require(isinstance(self.slug, str) and bool(_SLUG.match(self.slug)), f"Study.slug is malformed: {self.slug!r}")
@@ -253,7 +255,7 @@ class Study:
                 isinstance(value, tuple) and all(isinstance(item, kind) for item in value),
                 f"{where}: {name} must be a tuple of {kind.__name__}, got {value!r}",
             )
-        for name in ("datasets", "extras", "limits"):
+        for name in ("datasets", "extras", "limits", "keywords"):
             value = getattr(self, name)
             _require(
                 isinstance(value, tuple) and all(isinstance(item, str) and item for item in value),

@@ -58,9 +58,10 @@ def loss_values(z: Floats, loss: str) -> Floats:
 
 
 def _slopes(z: Floats, loss: str) -> Floats:
+    slopes: Any
     if loss == "sigmoid":
         value = expit(-z)
-        slopes: Floats = value * (value - 1.0)
+        slopes = value * (value - 1.0)
     elif loss == "logistic":
         slopes = -expit(-z)
     elif loss == "squared":
@@ -71,7 +72,7 @@ def _slopes(z: Floats, loss: str) -> Floats:
         slopes = -0.5 * (np.abs(z) < 1)
     else:
         slopes = np.zeros_like(z)
-    return slopes
+    return np.asarray(slopes, dtype=np.float64)
 
 
 def blocks(n_rows: int, n_columns: int, chunk: int | None) -> list[slice]:
