@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check install --quiet --no-compile --constraint constraints.txt
 EXTRAS = torch,hf,ray,dask,postgres,peers,dev
-PYTEST_ARGS ?=
+PYTEST_ARGS ?= -n 2
 SLUG ?=
 
 .PHONY: run test lint format docs bench clean

@@ -355,6 +355,70 @@ def report(
 
 
 @app.command()
+def find(
+    problem: Annotated[list[str], typer.Argument(help="The problem in your own words.")],
+    limit: Annotated[int, typer.Option(min=1, help="Length of the list.")] = 3,
+    as_json: JsonOption = False,
+) -> None:
+    """Methods for a problem told in plain words."""
+    from paperworks.bench.card import all_cards
+    from paperworks.bench.find import finder
+    from paperworks.bench.report import terminal
+
+    matches = finder().find(" ".join(problem), limit)
+    if as_json:
+        _print_json([{"slug": m.slug, "score": m.score, "because": list(m.because)} for m in matches])
+    else:
+        _console().print(terminal.matches_view(matches, all_cards()))
+
+
+@app.command()
+def compare(
+    before: Annotated[int, typer.Argument(min=1, help="Number of the first run.")],
+    after: Annotated[int, typer.Argument(min=1, help="Number of the second run.")],
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """What changed between two runs of a study, and whether it is more than chance."""
+    from paperworks.bench.comparison import compare_stored
+    from paperworks.bench.report import terminal
+
+    with _open_store(store) as opened:
+        found = compare_stored(opened, before, after)
+    if as_json:
+        _print_json(found)
+    else:
+        _console().print(terminal.differences_view(found))
+
+
+@app.command()
+def serve(
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any free one.")] = 8765,
+    token: Annotated[
+        str | None, typer.Option(envvar="PAPERWORKS_TOKEN", help="Secret for uploads and runs; made up if needed.")
+    ] = None,
+    max_upload: Annotated[float, typer.Option(min=0.001, help="Largest upload in MB.")] = 50.0,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Trials at a time; all cores by default.")] = None,
+    store: StoreOption = None,
+) -> None:
+    """Pages, live runs and a JSON API over the store, at an address of this machine."""
+    from paperworks.web.server import serve_store
+
+    console = _console()
+    serve_store(
+        store,
+        host=host,
+        port=port,
+        token=token,
+        max_upload_mb=max_upload,
+        jobs=jobs,
+        benchmarks=_speed_folder(),
+        say=lambda line: console.print(line, markup=False, soft_wrap=True),
+    )
+
+
+@app.command()
 def export(
     out: Annotated[Path, typer.Argument(help="File to write: .parquet or .csv.")],
     study: Annotated[str | None, typer.Option(help="Only this study.")] = None,

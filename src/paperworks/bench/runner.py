@@ -12,7 +12,7 @@ import itertools
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from paperworks import __version__
@@ -48,6 +48,8 @@ class Event:
     """What became of the trial, for ``trial``."""
     message: str = ""
     """One line for people."""
+    run_id: int = 0
+    """Number of the run in its store."""
 
 
 @dataclass(frozen=True)
@@ -162,8 +164,6 @@ def run_study(
     known = {} if fresh else store.known([task.fingerprint for task in plan.tasks])
     pending = [task for task in plan.tasks if task.fingerprint not in known]
     n_total = len(plan.tasks)
-    report = on_event or _ignore
-
     with contextlib.ExitStack() as stack:
         executor = None
         if pending:
@@ -197,6 +197,11 @@ def run_study(
             },
         )
         n_done = 0
+
+        def report(event: Event) -> None:
+            if on_event is not None:
+                on_event(replace(event, run_id=run_id))
+
         try:
             for contender in plan.left_out:
                 report(Event("left_out", 0, n_total, message=_why_left_out(contender)))
@@ -396,10 +401,6 @@ def _describe_outcome(outcome: Outcome, labels: dict[str, str]) -> str:
 def _why_left_out(contender: Contender) -> str:
     missing = ", ".join(missing_distributions(contender.requires))
     return f'{contender.name} left out, it needs {missing}; install with: pip install "{contender.install}"'
-
-
-def _ignore(event: Event) -> None:
-    del event
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from .catalog import names as names
 from .encode import tabular_encoder as tabular_encoder
 from .files import OwnFile as OwnFile
 from .files import own_file as own_file
+from .files import raw_table as raw_table
 from .record import DataError as DataError
 from .record import Dataset as Dataset
 from .record import Table as Table

@@ -21,10 +21,11 @@ from paperworks.datasets.record import DataError, Dataset, Table, Task
 
 if TYPE_CHECKING:
     import networkx as nx
+    import pandas as pd
 
     from paperworks.datasets.readers import Source
 
-__all__ = ["OwnFile", "own_file", "record_of"]
+__all__ = ["OwnFile", "own_file", "raw_table", "record_of"]
 
 OwnKind = Literal["table", "graph", "matrix", "series"]
 
@@ -160,6 +161,31 @@ def own_file(
     data = catalog.load_once(ref)
     shape, notes = _described(data)
     return OwnFile(ref, request.label, request.digest, shape, notes)
+
+
+def raw_table(path: str | os.PathLike[str], *, encoding: str | None = None) -> pd.DataFrame:
+    """Read a table of the user as it is: all columns, before any is chosen, dropped or made numeric.
+
+    Parameters
+    ----------
+    path : str or path-like
+        CSV, Parquet or NPZ, as `own_file` takes it.
+    encoding : str, optional
+        Encoding of a CSV file; UTF-8 if not given.
+
+    Returns
+    -------
+    DataFrame
+        The columns of the file in their order.
+
+    Raises
+    ------
+    DataError
+        If the file can't be read; one line with file, row and column.
+    """
+    place = Path(os.path.abspath(path))
+    target = "y" if place.suffix.lower() == ".npz" else None
+    return _source(_Request(place, "table", "none", target, encoding, (), _digest(place, "table"))).frame
 
 
 def record_of(ref: str) -> Dataset:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import parse_qs, unquote
+from urllib.parse import parse_qs, quote, unquote
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -39,10 +39,23 @@ from paperworks.bench.verdict import forest_table, pairwise_table, summary_table
 if TYPE_CHECKING:
     from paperworks.bench.store import RunRecord
 
-__all__ = ["Page", "Reader", "context_of", "environment", "file_name", "gather", "speed_of"]
+__all__ = [
+    "ASSETS",
+    "Links",
+    "Page",
+    "Reader",
+    "context_of",
+    "environment",
+    "file_name",
+    "gather",
+    "index_context",
+    "speed_of",
+]
 
 _ROLES = {"method": 0, "ablation": 1, "peer": 2}
 _HISTORY = 20
+ASSETS = ("style.css", "site.js")
+"""Files that pages load; they lie beside the templates."""
 _HIDDEN = ("pid", "pid_started")
 
 
@@ -53,6 +66,28 @@ class Reader(Protocol):
     def latest(self) -> dict[str, RunRecord]: ...
     def runs(self, study: str | None = None, limit: int | None = None) -> list[RunRecord]: ...
     def results(self, run_id: int) -> pd.DataFrame: ...
+
+
+@dataclass(frozen=True)
+class Links:
+    """Addresses of pages: of files beside each other, or of the served site."""
+
+    root: str = ""
+    """Way from a page to the folder of the site, such as ``../``; ignored by the served site."""
+    served: bool = False
+
+    @property
+    def home(self) -> str:
+        """Address of the index."""
+        return "/" if self.served else f"{self.root}index.html"
+
+    def study(self, slug: str) -> str:
+        """Return the address of a study's page."""
+        return f"/methods/{quote(slug, safe='')}" if self.served else f"{self.root}studies/{file_name(slug)}.html"
+
+    def asset(self, name: str) -> str:
+        """Return the address of a style sheet or script."""
+        return f"/assets/{name}" if self.served else f"{self.root}{name}"
 
 
 @dataclass(frozen=True)
@@ -71,6 +106,24 @@ class Page:
     def verdict(self) -> str:
         """Word of the verdict; empty if there is none."""
         return str(self.run.verdict["verdict"]) if self.run and self.run.verdict and self.run.status == "done" else ""
+
+    @property
+    def kind(self) -> str:
+        """Kind of data that a user can bring; empty if the study runs on its own data only."""
+        return self.study.own_data.kind if self.study and self.study.own_data else ""
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Distributions of the method's extras that are not installed."""
+        extras = self.study.extras if self.study else ()
+        return catalog.missing_distributions(tuple(d for extra in extras for d in catalog.extra_requirements(extra)))
+
+    @property
+    def words(self) -> str:
+        """What searching as one types looks through."""
+        card = self.card
+        told = (card.slug, card.family, card.question, card.paper.title, card.paper.authors, *card.public_names)
+        return " ".join(told).lower()
 
 
 def gather(
@@ -122,6 +175,21 @@ def gather(
         newer = newest if newest and shown and newest.id != shown.id and newest.status != "done" else None
         pages.append(Page(card, study, shown, newer, tuple(runs[:_HISTORY])))
     return sorted(pages, key=lambda page: (page.card.family, page.card.slug)), orphans
+
+
+def index_context(
+    pages: Sequence[Page], orphans: Sequence[RunRecord], speeds: Mapping[str, Mapping[str, Any] | None]
+) -> dict[str, Any]:
+    """Return what the index is rendered with; `speeds` holds what `speed_of` gives, by slug."""
+    found = [page.verdict for page in pages]
+    return {
+        "pages": pages,
+        "orphans": orphans,
+        "counts": {word: found.count(word) for word in SIGNS},
+        "families": sorted({page.card.family for page in pages}),
+        "kinds": sorted({page.kind for page in pages if page.kind}),
+        "speeds": {slug: speed["cases"][0] for slug, speed in speeds.items() if speed and speed["cases"]},
+    }
 
 
 def environment() -> Environment:

@@ -7,8 +7,17 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from paperworks.bench.card import Card
-from paperworks.bench.report.pages import Page, Reader, context_of, environment, file_name, gather, speed_of
-from paperworks.bench.report.wording import SIGNS
+from paperworks.bench.report.pages import (
+    ASSETS,
+    Links,
+    Reader,
+    context_of,
+    environment,
+    file_name,
+    gather,
+    index_context,
+    speed_of,
+)
 from paperworks.bench.study import Study
 
 __all__ = ["build_site"]
@@ -61,22 +70,18 @@ def build_site(
     asked = store.run(run) if run is not None else None
     pages, orphans = gather(store, studies=studies, run=asked, cards=cards)
     templates = environment()
+    speeds = {}
     for page in pages:
         speed = speed_of(Path(benchmarks), page.card.slug) if benchmarks else None
-        html = templates.get_template("study.html").render(root="../", **context_of(store, page, speed))
+        speeds[page.card.slug] = speed
+        html = templates.get_template("study.html").render(link=Links("../"), **context_of(store, page, speed))
         (folder / f"{file_name(page.card.slug)}.html").write_text(html, encoding="utf-8")
-    families: dict[str, list[Page]] = {}
-    for page in pages:
-        families.setdefault(page.card.family, []).append(page)
-    words = [page.verdict for page in pages]
-    counts = {word: words.count(word) for word in SIGNS}
     index = out / "index.html"
-    html = templates.get_template("index.html").render(
-        root="", families=families, orphans=orphans, counts=counts, total=len(pages)
-    )
+    html = templates.get_template("index.html").render(link=Links(), **index_context(pages, orphans, speeds))
     index.write_text(html, encoding="utf-8")
-    style = Path(__file__).parent / "templates" / "style.css"
-    (out / "style.css").write_text(style.read_text(encoding="utf-8"), encoding="utf-8")
+    for name in ASSETS:
+        source = Path(__file__).parent / "templates" / name
+        (out / name).write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
     if asked is not None and any(page.run is asked for page in pages):
         return folder / f"{file_name(asked.study)}.html"
     return index

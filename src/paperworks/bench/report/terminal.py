@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from paperworks.bench.card import Card
+    from paperworks.bench.find import Match
     from paperworks.bench.store import RunRecord, TrialRecord
 
 __all__ = [
@@ -45,8 +46,10 @@ __all__ = [
     "claims_view",
     "comparison_view",
     "datasets_table",
+    "differences_view",
     "doctor_view",
     "failures_view",
+    "matches_view",
     "methods_table",
     "record_view",
     "result_view",
@@ -470,3 +473,46 @@ class Progress:
             self._failed[outcome.status] += 1
         failed = "".join(f", {count} {status}" for status, count in self._failed.items())
         self._bar.update(self._task, completed=event.n_done, total=event.n_total, description=f"trials{failed}")
+
+
+def matches_view(matches: Sequence[Match], cards: Mapping[str, Card]) -> RenderableType:
+    """Return the methods that may solve a problem, with the words that speak for each."""
+    if not matches:
+        return Text(
+            "Nothing here fits: no method shares a telling word with this problem. `paperworks list` shows all."
+        )
+    lines: list[RenderableType] = []
+    for match in matches:
+        card = cards[match.slug]
+        lines.append(_line((match.slug, "bold"), f"  {card.question}"))
+        lines.append(_indented(f"because of: {', '.join(match.because)}", "dim"))
+        if card.import_line:
+            lines.append(_indented(card.import_line))
+    return Group(*lines)
+
+
+def differences_view(found: Mapping[str, Any]) -> RenderableType:
+    """Return two runs beside each other, from `paperworks.bench.comparison.compare_stored`."""
+    verdicts = [run["verdict"]["verdict"] if run["verdict"] else "none" for run in (found["before"], found["after"])]
+    parts: list[RenderableType] = [
+        _line((found["study"], "bold"), f"  run {found['before']['id']} and run {found['after']['id']}"),
+        _indented(f"verdict {verdicts[0]} before, {verdicts[1]} after"),
+    ]
+    if found["differences"]:
+        table = _table("What was not the same", ["what", "before", "after"])
+        for item in found["differences"]:
+            table.add_row(*(Text(str(item[key])) for key in ("what", "before", "after")))
+        parts.append(table)
+    columns = ["metric", "contender", "before", "after", "change", "95 % interval", "pairs", "p (Holm)", "finding"]
+    table = _table("What it did to the numbers", columns, columns[2:8])
+    for row in found["rows"]:
+        if not row["n_pairs"]:
+            continue
+        decimals = decimals_for([(row["high"] or 0.0) - (row["low"] or 0.0)])
+        numbers = [format_number(row[name], decimals) for name in ("before", "after", "change")]
+        spread = format_interval(row["low"], row["high"], decimals)
+        tail = [spread, str(row["n_pairs"]), format_number(row["p_holm"]), row["finding"]]
+        style = "bold" if row["finding"] in ("better", "worse") else ""
+        table.add_row(*(Text(cell, style=style) for cell in (row["metric"], row["contender"], *numbers, *tail)))
+    parts.append(table)
+    return Group(*parts)

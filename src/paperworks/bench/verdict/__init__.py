@@ -18,6 +18,7 @@ S. Holm (1979). A simple sequentially rejective multiple test procedure. Scandin
 """
 
 from paperworks.bench.verdict.claims import MAX_IMPUTED, ClaimVerdict, StudyVerdict, Verdict, judge
+from paperworks.bench.verdict.comparison import compare_runs
 from paperworks.bench.verdict.intervals import MIN_PAIRS, Interval, mean_interval
 from paperworks.bench.verdict.pairs import Pairs, paired_differences
 from paperworks.bench.verdict.tables import forest_table, holm, pairwise_table, summary_table
@@ -30,6 +31,7 @@ __all__ = [
     "Pairs",
     "StudyVerdict",
     "Verdict",
+    "compare_runs",
     "forest_table",
     "holm",
     "judge",

@@ -24,7 +24,8 @@ __all__ = ["forest_table", "holm", "pairwise_table", "summary_table"]
 Floats = NDArray[np.float64]
 
 
-def _ordered(found: Iterable[str], declared: Iterable[str]) -> list[str]:
+def ordered(found: Iterable[str], declared: Iterable[str]) -> list[str]:
+    """Return the distinct names of `found` in the order in which they were declared, others last."""
     present = set(found)
     known = [name for name in declared if name in present]
     return known + sorted(present.difference(known))
@@ -58,7 +59,7 @@ def forest_table(study: Study, results: pd.DataFrame, *, confidence: float = 0.9
         pairs = pair_trials(results, metric, claim.subject, claim.against, claim.kind, claim.datasets)
         labels = dict(zip(pairs.frame["dataset"], pairs.frame["dataset_label"], strict=True))
         parts = {name: Pairs(part) for name, part in pairs.frame.groupby("dataset", sort=False)}
-        for name in [*_ordered(labels, study.datasets), ""]:
+        for name in [*ordered(labels, study.datasets), ""]:
             part = pairs if name == "" else parts[name]
             interval = None
             if not part.count("nonpositive"):
@@ -122,8 +123,8 @@ def summary_table(study: Study, results: pd.DataFrame, *, confidence: float = 0.
     binary = {metric.name: is_binary(results, metric.name) for metric in study.metrics}
     rows: list[dict[str, Any]] = []
     cells: list[Floats] = []
-    for dataset in _ordered(labels, study.datasets):
-        for contender in _ordered((name for place, name in groups if place == dataset), contenders):
+    for dataset in ordered(labels, study.datasets):
+        for contender in ordered((name for place, name in groups if place == dataset), contenders):
             part = groups[dataset, contender]
             ok = (part["status"] == "ok").to_numpy(dtype=bool)
             for metric in study.metrics:
@@ -213,7 +214,8 @@ def holm(p_values: ArrayLike) -> Floats:
     return corrected
 
 
-def _signed_rank(differences: Floats) -> float:
+def signed_rank(differences: Floats) -> float:
+    """Return the two-sided p-value of Wilcoxon's signed-rank test; NaN for too few differences."""
     if differences.size < MIN_PAIRS:
         return math.nan
     if not differences.any():
@@ -242,7 +244,7 @@ def pairwise_table(study: Study, results: pd.DataFrame) -> pd.DataFrame:
         difference, ``""`` if equal).
     """
     check_results(results)
-    names = _ordered(results["contender"], [contender.name for contender in study.contenders])
+    names = ordered(results["contender"], [contender.name for contender in study.contenders])
     rows = []
     ok = results["status"] == "ok"
     for metric in study.metrics:
@@ -268,7 +270,7 @@ def pairwise_table(study: Study, results: pd.DataFrame) -> pd.DataFrame:
                     "mean_difference": mean,
                     "n_pairs": kept.size,
                     "n_left_out": int(difference.size - kept.size),
-                    "p": _signed_rank(kept),
+                    "p": signed_rank(kept),
                     "better": first if gain > 0 else second if gain < 0 else "",
                 }
             )
