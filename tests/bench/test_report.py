@@ -187,7 +187,7 @@ def built(store: Store, out: Path, **more: Any) -> dict[str, Page]:
 # ------------------------------------------------------------------------------------------------------------- the page
 
 
-def test_page_loads_nothing_and_runs_nothing(store: Store, tmp_path: Path) -> None:
+def test_page_loads_its_own_two_files_only(store: Store, tmp_path: Path) -> None:
     fill(store)
     for name, page in built(store, tmp_path / "site").items():
         loaded = [
@@ -197,16 +197,16 @@ def test_page_loads_nothing_and_runs_nothing(store: Store, tmp_path: Path) -> No
             if key in ("src", "href", "xlink:href", "action", "data", "srcset", "poster") and tag != "a"
         ]
         root = "" if name == "index" else "../"
-        assert loaded == ["data:,", f"{root}style.css"]
-        assert not {"script", "iframe", "object", "embed", "img", "style", "form", "base"} & {
-            tag for tag, _ in page.tags
-        }
+        assert loaded == ["data:,", f"{root}style.css", f"{root}site.js"]
+        assert not {"iframe", "object", "embed", "img", "style", "base"} & {tag for tag, _ in page.tags}
         assert not [key for _, attributes in page.tags for key in attributes if key.startswith("on")]
         links = [str(attributes["href"]) for attributes in page.all("a")]
         assert all(re.match(r"https?://|#|(\.\./)?index\.html|studies/", link) for link in links), links
     style = (tmp_path / "site" / "style.css").read_text(encoding="utf-8")
     assert "url(" not in style
     assert "@import" not in style
+    script = (tmp_path / "site" / "site.js").read_text(encoding="utf-8")
+    assert not re.findall(r"https?:|//\w|innerHTML|\beval\b|import", script)
 
 
 def test_links_lead_somewhere(store: Store, tmp_path: Path) -> None:
@@ -439,7 +439,7 @@ def test_speed_is_shown_where_it_was_measured(store: Store, tmp_path: Path) -> N
     folder.mkdir()
     (folder / "made-up.json").write_text(json.dumps(record), encoding="utf-8")
     page = built(store, tmp_path / "site", benchmarks=folder)["made-up"]
-    assert page.cells("fit", "theirs") == ["fit", "theirs", "0.5", "1.4", "2.8 [2.6, 3]", ""]
+    assert page.cells("fit", "theirs") == ["fit", "theirs", "0.5", "1.4", "2.80 [2.60, 3.00]", ""]
     (folder / "made-up.json").write_text(json.dumps({"cases": [case]}), encoding="utf-8")
     with pytest.raises(ValueError, match=r"made-up\.json is malformed.*ratio_high"):
         build_site(store, tmp_path / "site", studies={"made-up": STUDY}, benchmarks=folder)

@@ -14,6 +14,7 @@ import importlib.metadata
 import importlib.util
 import pkgutil
 import sys
+import threading
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -31,11 +32,13 @@ __all__ = [
     "load_study",
     "method_module",
     "missing_distributions",
+    "parsed",
     "public_names",
     "resolve",
 ]
 
 _STUDIES = "paperworks.studies"
+_PARSING = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -176,6 +179,12 @@ def _import_file(path: Path) -> ModuleType:
     return module
 
 
+def parsed(file: Path) -> ast.Module:
+    """Return the syntax tree of a source file; one at a time, since CPython 3.11 can't parse in two threads at once."""
+    with _PARSING:
+        return ast.parse(file.read_text(encoding="utf-8"))
+
+
 def method_module(ref: str) -> str:
     """Return the module of the method that a study of paperworks is about, or an empty text for a user's study."""
     place = ref.removeprefix("module:")
@@ -200,7 +209,7 @@ def public_names(module: str) -> tuple[str, ...]:
     spec = importlib.util.find_spec(family)
     if spec is None or spec.origin is None:
         return ()
-    tree = ast.parse(Path(spec.origin).with_suffix(".pyi").read_text(encoding="utf-8"))
+    tree = parsed(Path(spec.origin).with_suffix(".pyi"))
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.level == 1]
     names = [alias.name for node in imports if node.module == name for alias in node.names]
     names += [alias.name for node in imports if node.module is None for alias in node.names if alias.name == name]
@@ -215,7 +224,7 @@ def example_of(module: str, name: str) -> str:
     origin = Path(spec.origin)
     files = sorted(origin.parent.glob("*.py")) if origin.name == "__init__.py" else [origin]
     for file in files:
-        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        for node in parsed(file).body:
             if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
                 return _examples_section(ast.get_docstring(node) or "")
     return ""

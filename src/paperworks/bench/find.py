@@ -148,7 +148,7 @@ def _docstrings(module: str) -> Iterable[str]:
     origin = Path(spec.origin)
     public = set(catalog.public_names(module))
     for file in sorted(origin.parent.glob("*.py")) if origin.name == "__init__.py" else [origin]:
-        tree = ast.parse(file.read_text(encoding="utf-8"))
+        tree = catalog.parsed(file)
         yield _prose(ast.get_docstring(tree) or "")
         for node in tree.body:
             if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name in public:

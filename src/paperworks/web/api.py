@@ -200,7 +200,7 @@ def make_api(site: Site) -> APIRouter:
         except ValueError as error:
             raise HTTPException(400, str(error)) from error
 
-    body = {"multipart/form-data": {"schema": {"type": "object", "required": ["file"], "properties": {"file": {"type": "string", "format": "binary"}}}}}  # fmt: skip  # noqa: E501
+    body = {"multipart/form-data": {"schema": {"type": "object", "required": ["file"], "properties": {"file": {"type": "string", "format": "binary"}, "encoding": {"type": "string"}}}}}  # fmt: skip  # noqa: E501
 
     @api.post(
         "/uploads",
@@ -275,7 +275,8 @@ async def taken_upload(site: Site, request: Request) -> Upload:
             while block := await file.read(_CHUNK):
                 yield block
 
-        return await site.uploads.take(file.filename, chunks())
+        encoding = form.get("encoding", "")
+        return await site.uploads.take(file.filename, chunks(), encoding if isinstance(encoding, str) else "")
 
 
 class _closing:

@@ -18,7 +18,7 @@ from paperworks.bench.store import Store, StoreError
 from paperworks.bench.study import SCALES
 from paperworks.web.jobs import Jobs, QueueFull
 from paperworks.web.site import Site
-from paperworks.web.uploads import UploadError, Uploads, preview
+from paperworks.web.uploads import Uploads, preview
 
 with extra("serve"):
     from fastapi import FastAPI, Form, HTTPException, Query, Request
@@ -175,7 +175,7 @@ def _add_pages(app: FastAPI, site: Site, token: str | None) -> None:
     async def upload(request: Request) -> Response:
         try:
             taken = await taken_upload(site, request)
-        except UploadError as error:
+        except ValueError as error:
             text = site.render(
                 "data.html", uploads=site.uploads.all(), problem=str(error), max_mb=site.uploads.max_bytes / 2**20
             )

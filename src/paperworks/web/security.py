@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import ipaddress
 from collections.abc import Collection
 from urllib.parse import urlsplit
 
@@ -31,7 +32,12 @@ _HEADERS = {
 
 def is_loopback(host: str) -> bool:
     """Return whether a name or address is this machine itself."""
-    return host in ("localhost", "::1") or host.startswith("127.")
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class _TooLarge(Exception):

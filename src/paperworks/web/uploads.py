@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import secrets
 import shutil
@@ -11,6 +12,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from starlette.concurrency import run_in_threadpool
 
 __all__ = ["Upload", "UploadError", "Uploads"]
 
@@ -69,8 +73,8 @@ class Uploads:
         self.max_bytes = max_bytes
         self.max_files = max_files
 
-    async def take(self, name: str, chunks: AsyncIterator[bytes]) -> Upload:
-        """Store a file that comes in pieces.
+    async def take(self, name: str, chunks: AsyncIterator[bytes], encoding: str = "") -> Upload:
+        """Store a file that comes in pieces, and read it once.
 
         Parameters
         ----------
@@ -78,6 +82,8 @@ class Uploads:
             Name that the browser gave; only its last part is used.
         chunks : async iterator of bytes
             Content.
+        encoding : str, default ""
+            Encoding of a text file other than UTF-8; it is stored as UTF-8.
 
         Returns
         -------
@@ -88,6 +94,8 @@ class Uploads:
         ------
         UploadError
             If the name, the size or the content is refused; nothing is kept then.
+        DataError
+            If the file can't be read, with row and column; nothing is kept then either.
         """
         clean = _file_name(name)
         suffix = _suffix(clean)
@@ -106,7 +114,8 @@ class Uploads:
                     out.write(chunk)
             if size == 0:
                 raise UploadError(f"{clean} is empty")
-            self._inspect(place / clean, suffix)
+            await run_in_threadpool(self._inspect, place / clean, suffix, encoding)
+            await run_in_threadpool(preview, self.get(upload_id))
         except BaseException:
             shutil.rmtree(place, ignore_errors=True)
             raise
@@ -132,8 +141,13 @@ class Uploads:
         for upload in self.all()[self.max_files :]:
             shutil.rmtree(upload.path.parent, ignore_errors=True)
 
-    def _inspect(self, path: Path, suffix: str) -> None:
+    def _inspect(self, path: Path, suffix: str, encoding: str) -> None:
         """Refuse what would unpack to more than is allowed, and markup with declarations of its own."""
+        if encoding and suffix in (".csv", ".tsv", ".txt"):
+            try:
+                path.write_text(path.read_text(encoding), encoding="utf-8")
+            except (LookupError, UnicodeError) as error:
+                raise UploadError(f"{path.name} is not text in the encoding {encoding!r} ({error})") from error
         if suffix.endswith(".gz"):
             self._check_gzip(path)
         elif suffix == ".npz":
@@ -166,10 +180,12 @@ class Uploads:
     def _check_zip(self, path: Path) -> None:
         try:
             with zipfile.ZipFile(path) as archive:
-                members = archive.infolist()
-        except (zipfile.BadZipFile, OSError) as error:
-            raise UploadError(f"{path.name} is not an NPZ file ({error})") from error
-        if sum(member.file_size for member in members) > self.max_bytes:
+                total = sum(member.file_size for member in archive.infolist())
+                if total <= self.max_bytes:  # headers may promise more than they hold
+                    total = sum(_array_bytes(archive, member) for member in archive.namelist())
+        except (zipfile.BadZipFile, OSError, ValueError, RuntimeError, NotImplementedError) as error:
+            raise UploadError(f"{path.name} is not an NPZ file of plain arrays ({error})") from error
+        if total > self.max_bytes:
             raise self._too_large(path)
 
     def _check_parquet(self, path: Path) -> None:
@@ -227,6 +243,17 @@ def _file_name(name: str) -> str:
 def _suffix(name: str) -> str:
     lower = name.lower()
     return next((end for end in sorted(KINDS, key=len, reverse=True) if lower.endswith(end)), "")
+
+
+def _array_bytes(archive: zipfile.ZipFile, member: str) -> int:
+    """Return the bytes that an array of an NPZ file says it has."""
+    with archive.open(member) as file:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(file)
+    if dtype.hasobject:
+        raise ValueError(f"{member} holds objects, which would have to be unpickled")
+    return math.prod(shape) * dtype.itemsize
 
 
 def _check_markup(path: Path, *, packed: bool) -> None:

@@ -30,6 +30,7 @@ from paperworks.bench.report.wording import (
     first_line,
     format_interval,
     format_number,
+    format_ratio,
     plural,
     scope_in_words,
 )
@@ -203,6 +204,7 @@ def environment() -> Environment:
     )
     made.filters.update(
         number=_typographic(format_number),
+        ratio=format_ratio,
         first_line=first_line,
         file_name=file_name,
         web=_web,

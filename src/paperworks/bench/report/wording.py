@@ -17,6 +17,7 @@ __all__ = [
     "first_line",
     "format_interval",
     "format_number",
+    "format_ratio",
     "plural",
     "scope_in_words",
 ]
@@ -92,6 +93,21 @@ def format_interval(low: float | None, high: float | None, decimals: int = 3) ->
     if low is None or high is None or math.isnan(low) or math.isnan(high):
         return ""
     return f"[{format_number(low, decimals)}, {format_number(high, decimals)}]"
+
+
+def format_ratio(value: float) -> str:
+    """Return how many times one is another, in three digits.
+
+    Examples
+    --------
+    >>> from paperworks.bench.report.wording import format_ratio
+    >>> format_ratio(1562.3), format_ratio(0.9476), format_ratio(24.21)
+    ('1,560', '0.948', '24.2')
+    """
+    if not math.isfinite(value) or value <= 0:
+        return MISSING
+    digits = max(0, 2 - math.floor(math.log10(value)))
+    return f"{round(value, 2 - math.floor(math.log10(value))):,.{digits}f}"
 
 
 def claim_in_words(claim: Mapping[str, Any], study: Study | None = None) -> str:
