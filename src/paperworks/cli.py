@@ -207,7 +207,8 @@ def _study_of(run: RunRecord) -> Any:
 
 @app.command()
 def run(
-    study: Annotated[str, typer.Argument(help="A method (`immax`) or a study file (`my_study.py`).")],
+    study: Annotated[str, typer.Argument(help="A method (`immax`) or a study file (`my_study.py`).")] = "",
+    everything: Annotated[bool, typer.Option("--all", help="Run every study that ships with paperworks.")] = False,
     scale: Annotated[ScaleName, typer.Option(help="Size of the study.")] = ScaleName.quick,
     jobs: Annotated[int | None, typer.Option(min=1, help="Trials at a time; all cores by default.")] = None,
     threads: Annotated[int, typer.Option(min=1, help="Threads of each trial.")] = 1,
@@ -234,50 +235,70 @@ def run(
     from paperworks.bench.report import terminal
     from paperworks.bench.runner import RunInterrupted, run_study
 
-    ref = catalog.resolve(study)
-    loaded = catalog.load_study(ref)
-    own = _own_file(loaded, data, target, encoding, drop)
+    if everything == bool(study):
+        raise _usage("name one study, or say --all")
+    for option, value in (("--contenders", contenders), ("--datasets", datasets), ("--data", data)):
+        if everything and value is not None:
+            raise _usage(f"{option} belongs to one study, it can't go with --all")
+    refs = [entry.ref for entry in catalog.entries()] if everything else [catalog.resolve(study)]
     quiet = Console(stderr=True, quiet=True)
     console = quiet if as_json else _console()
-    console.print(terminal.study_header(loaded, scale.value))
-    for note in own.notes if own else ():
-        console.print(f"  {note}", markup=False)
+    printed: list[dict[str, Any]] = []
+    n_failed = 0
     with _open_store(store) as opened:
-        try:
-            with terminal.Progress(quiet if as_json else _console(stderr=True)) as progress:
-                result = run_study(
-                    ref,
-                    scale=scale.value,
-                    seeds=_parse_seeds(seeds),
-                    contenders=_split(contenders),
-                    datasets=_split(datasets),
-                    own=own,
-                    jobs=jobs,
-                    backend=backend.value,
-                    address=address,
-                    threads=threads,
-                    timeout=timeout,
-                    store=opened,
-                    fresh=fresh,
-                    on_event=progress.on_event,
-                )
-        except RunInterrupted as stop:  # typer would end without a word
-            raise _Stopped(str(stop)) from stop
-        if as_json:
-            _print_json(
-                {
-                    **terminal.run_to_json(result.run),
-                    "left_out": list(result.left_out),
-                    "reused": result.n_reused,
-                    "trials": [terminal.trial_to_json(t) for t in opened.trials(result.run.id)],
-                }
-            )
-        else:
+        last = None
+        for ref in refs:
+            loaded = catalog.load_study(ref)
+            own = _own_file(loaded, data, target, encoding, drop)
+            console.print(terminal.study_header(loaded, scale.value))
+            if own is not None:
+                console.print(f"  On {own.label} instead of the data sets of the study", markup=False)
+            for note in own.notes if own else ():
+                console.print(f"  {note}", markup=False)
+            try:
+                with terminal.Progress(quiet if as_json else _console(stderr=True)) as progress:
+                    result = run_study(
+                        ref,
+                        scale=scale.value,
+                        seeds=_parse_seeds(seeds),
+                        contenders=_split(contenders),
+                        datasets=_split(datasets),
+                        own=own,
+                        jobs=jobs,
+                        backend=backend.value,
+                        address=address,
+                        threads=threads,
+                        timeout=timeout,
+                        store=opened,
+                        fresh=fresh,
+                        on_event=progress.on_event,
+                    )
+            except RunInterrupted as stop:  # typer would end without a word
+                raise _Stopped(str(stop)) from stop
+            except ImportError as missing:
+                if not everything:
+                    raise
+                n_failed += 1
+                print(f"paperworks: {missing}", file=sys.stderr)
+                continue
+            last = result.run
+            n_failed += result.n_failed
             console.print(terminal.result_view(loaded, result))
-        if not no_report:
-            page = _write_report(opened, report_dir, result.run)
+            if as_json:
+                printed.append(
+                    {
+                        **terminal.run_to_json(result.run),
+                        "left_out": list(result.left_out),
+                        "reused": result.n_reused,
+                        "trials": [terminal.trial_to_json(t) for t in opened.trials(result.run.id)],
+                    }
+                )
+        if as_json:
+            _print_json(printed if everything else printed[0])
+        if last is not None and not no_report:
+            page = _write_report(opened, report_dir, None if everything else last)
             console.print(f"Report: {page}", markup=False, soft_wrap=True)
-    if result.n_failed:
+    if n_failed:
         raise typer.Exit(1)
 
 
@@ -327,11 +348,12 @@ def _parse_seeds(text: str | None) -> list[int] | None:
     return list(dict.fromkeys(seeds))
 
 
-def _write_report(store: Store, folder: Path, run: RunRecord) -> Path:
+def _write_report(store: Store, folder: Path, run: RunRecord | None = None) -> Path:
     from paperworks.bench.card import all_cards
     from paperworks.bench.report.site import build_site
 
-    return build_site(store, folder, run=run.id, cards=all_cards(), benchmarks=_speed_folder())
+    shown = run.id if run else None
+    return build_site(store, folder, run=shown, cards=all_cards(), benchmarks=_speed_folder())
 
 
 def _speed_folder() -> Path | None:
@@ -346,11 +368,8 @@ def report(
     store: StoreOption = None,
 ) -> None:
     """Write static HTML pages of everything stored."""
-    from paperworks.bench.card import all_cards
-    from paperworks.bench.report.site import build_site
-
     with _open_store(store) as opened:
-        page = build_site(opened, out, cards=all_cards(), benchmarks=_speed_folder())
+        page = _write_report(opened, out)
     _console().print(f"Report: {page}", markup=False, soft_wrap=True)
 
 

@@ -366,7 +366,7 @@ def _claim(claim: Mapping[str, Any], position: int, forest: pd.DataFrame | None,
     against = claim["against"] if isinstance(claim["against"], str) else f"{claim['against']:g}"
     threshold = f"{'margin' if ratio else 'threshold'} {claim['threshold']:g}"
     bounds = (claim["low"], claim["high"])
-    found = "There is no interval."
+    found = "there is no interval"
     if claim["estimate"] is not None:
         found = f"{format_number(claim['estimate'], decimals)} {format_interval(*bounds, decimals)}"
     chart = interval_chart(
