@@ -1,0 +1,9 @@
+from .predictions import HistogramCalibrator as HistogramCalibrator
+from .predictions import JobScheduler as JobScheduler
+from .predictions import Schedule as Schedule
+from .predictions import ScheduleResult as ScheduleResult
+from .predictions import SkiRental as SkiRental
+from .predictions import binary_rent_time as binary_rent_time
+from .predictions import conformal_rent_time as conformal_rent_time
+from .predictions import max_calibration_error as max_calibration_error
+from .predictions import ski_rental_cost as ski_rental_cost
