@@ -8,3 +8,11 @@ from .interaction_tests import joint_independence_test as joint_independence_tes
 from .interaction_tests import joint_statistic as joint_statistic
 from .interaction_tests import lancaster_statistic as lancaster_statistic
 from .interaction_tests import streitberg_statistic as streitberg_statistic
+from .local_cause import LocalCause as LocalCause
+from .local_cause import PagMark as PagMark
+from .local_cause import augmented_parents as augmented_parents
+from .local_cause import bif_graph as bif_graph
+from .local_cause import fisher_z as fisher_z
+from .local_cause import g_test as g_test
+from .local_cause import random_latent_sem as random_latent_sem
+from .local_cause import true_relation as true_relation

@@ -1,0 +1,10 @@
+from .bandit_spec import Arm as Arm
+from .bandit_spec import BanditSpec as BanditSpec
+from .bandit_spec import EXP3Spec as EXP3Spec
+from .bandit_spec import GreedySpec as GreedySpec
+from .bandit_spec import NGramDraft as NGramDraft
+from .bandit_spec import ThompsonSpec as ThompsonSpec
+from .bandit_spec import UCBSpec as UCBSpec
+from .bandit_spec import expected_accepted as expected_accepted
+from .bandit_spec import simulate_stopping_time as simulate_stopping_time
+from .bandit_spec import speculative_accept as speculative_accept

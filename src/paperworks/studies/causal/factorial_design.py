@@ -390,4 +390,14 @@ STUDY = Study(
         "infinite, and claims use the risk of the best linear estimate, which is finite.",
         "A factor 1 + O(log n / n) can't be seen at one n: of half dosage only the bound is judged.",
     ),
+    keywords=(
+        "which combination of drugs",
+        "experiment with many factors",
+        "combination of treatments",
+        "gene knockouts",
+        "A/B/n test with interactions",
+        "design of experiments",
+        "screen effects with few units",
+        "dose of each treatment",
+    ),
 )

@@ -414,4 +414,13 @@ STUDY = Study(
         "On a table of your own only the level on shuffled columns is judged; that the joint tests should reject there "
         "supposes that some of the columns depend on each other.",
     ),
+    keywords=(
+        "do several variables depend on each other jointly",
+        "mutual independence of more than two variables",
+        "higher-order interaction",
+        "synergy that no pair shows",
+        "XOR effect",
+        "kernel independence test",
+        "dHSIC",
+    ),
 )

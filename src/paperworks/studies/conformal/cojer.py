@@ -345,4 +345,12 @@ STUDY = Study(
         "Where the DKW bound has no finite interval, its pairs are left out of the comparison of lengths.",
         "No table of figures of the paper could be read; none is held against these results.",
     ),
+    keywords=(
+        "prediction intervals for many points at once",
+        "uncertainty of a regression",
+        "coverage guarantee for a batch",
+        "false coverage proportion",
+        "how many intervals will miss",
+        "simultaneous prediction bands",
+    ),
 )

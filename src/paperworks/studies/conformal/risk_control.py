@@ -456,4 +456,13 @@ STUDY = Study(
         "On digits and on your own table (at most 6000 rows, drawn at random), a small classifier plays generator "
         "and scorer, a forest plays the people.",
     ),
+    keywords=(
+        "toxic answers of a chatbot",
+        "worst cases of a language model",
+        "tail risk",
+        "value at risk, CVaR",
+        "choose a threshold with a guarantee",
+        "filter generated text",
+        "human ratings are expensive",
+    ),
 )

@@ -661,4 +661,13 @@ STUDY = Study(
         "py-irt (slow) runs at paper scale, catsim (same items as adaptive) also at smoke; at quick they are left out. "
         "Asked for at quick, py-irt runs 300 epochs instead of its 2,000.",
     ),
+    keywords=(
+        "evaluate a language model with fewer benchmark questions",
+        "leaderboard with missing answers",
+        "item response theory",
+        "difficulty of questions",
+        "adaptive testing",
+        "compare models cheaply",
+        "Rasch model",
+    ),
 )

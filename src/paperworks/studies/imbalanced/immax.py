@@ -553,4 +553,12 @@ STUDY = Study(
         "On two-atoms only the excess error is defined, and on tables it isn't; such pairs are left out of the claims.",
         "Tables of more than 2,000 rows (paper scale: 20,000) are thinned to that by class, differently for each seed.",
     ),
+    keywords=(
+        "rare classes are ignored",
+        "long-tailed labels",
+        "class imbalance",
+        "unbalanced data set",
+        "minority class",
+        "fraud or disease is rare",
+    ),
 )

@@ -449,4 +449,13 @@ STUDY = Study(
         "component; rows are drawn with replacement.",
         "On Gaussian groups unweighted training ranks backwards by construction: read them apart from the digits.",
     ),
+    keywords=(
+        "covariate shift",
+        "test customers differ from the labelled ones",
+        "another hospital, region or season",
+        "domain adaptation for ranking",
+        "only positives are labelled",
+        "positive-unlabelled learning",
+        "importance weighting",
+    ),
 )
