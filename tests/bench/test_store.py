@@ -916,6 +916,30 @@ def test_a_store_moved_with_its_file_keeps_everything(tmp_path: Path) -> None:
         assert store.trials(run) == [TRIAL_OK]
 
 
+def test_trials_come_in_parts(store_url: str) -> None:
+    with Store(store_url) as store:
+        run = begin(store)
+        for k in range(7):
+            store.record(run, replace(TRIAL_OK, fingerprint=f"f{k}", seed=k, status="failed" if k % 3 == 0 else "ok"))
+        everything = store.trials(run)
+        assert [trial.seed for trial in everything] == list(range(7))
+        assert store.trials(run, newest_first=True) == everything[::-1]
+        assert store.trials(run, limit=3, offset=2) == everything[2:5]
+        assert store.trials(run, offset=5) == everything[5:]
+        assert store.trials(run, limit=2, newest_first=True) == everything[:-3:-1]
+        assert store.trials(run, limit=2, offset=1, newest_first=True) == everything[5:3:-1]
+        assert store.trials(run, limit=0) == store.trials(run, offset=7) == []
+        failed = store.trials(run, status="failed")
+        assert [trial.seed for trial in failed] == [0, 3, 6]
+        assert store.trials(run, status="failed", limit=1, offset=1) == failed[1:2]
+        assert (store.count(run), store.count(run, "failed"), store.count(run, "timeout")) == (7, 3, 0)
+        for call in (store.trials, store.count):
+            with pytest.raises(StoreError, match="no run 99"):
+                call(99)
+        with pytest.raises(ValueError, match="limit"):
+            store.trials(run, limit=-1)
+
+
 @pytest.mark.slow
 def test_a_hundred_thousand_trials(store_url: str) -> None:
     n, n_runs = 100_000, 10

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, HTTPException, Path, Query, Request
@@ -25,6 +26,7 @@ __all__ = ["make_api", "taken_upload"]
 
 _POLL_SECONDS = 0.5
 _CHUNK = 1 << 18
+_MAX_NEW = 200
 _Id = Annotated[int, Path(ge=1, le=2**31 - 1)]
 _Limit = Annotated[int, Query(ge=1, le=1000)]
 _Offset = Annotated[int, Query(ge=0, le=2**31 - 1)]
@@ -162,9 +164,9 @@ def make_api(site: Site) -> APIRouter:
     ) -> Listing:
         """Trials of a run in the order in which they came."""
         _run(site, run_id)
-        found = [trial for trial in site.store.trials(run_id) if status in ("", trial.status)]
-        part = found[offset : offset + limit]
-        return Listing(total=len(found), limit=limit, offset=offset, items=[trial_to_json(trial) for trial in part])
+        total = site.store.count(run_id, status or None)
+        part = site.store.trials(run_id, status=status or None, limit=limit, offset=offset)
+        return Listing(total=total, limit=limit, offset=offset, items=[trial_to_json(trial) for trial in part])
 
     @api.get("/runs/{run_id}/events", responses=_responses(404), response_class=StreamingResponse)
     async def events(run_id: _Id, request: Request) -> StreamingResponse:
@@ -323,10 +325,10 @@ async def _events(site: Site, run_id: int, request: Request) -> AsyncIterator[st
     while not await request.is_disconnected():
         run = await run_in_threadpool(site.store.run, run_id)
         if run.n_done > seen:
-            trials = await run_in_threadpool(site.store.trials, run_id)
-            for trial in trials[max(seen, len(trials) - 200) :]:
+            newest = partial(site.store.trials, run_id, limit=min(run.n_done - seen, _MAX_NEW), newest_first=True)
+            for trial in reversed(await run_in_threadpool(newest)):
                 yield _event("trial", trial_to_json(trial))
-            seen = len(trials)
+            seen = run.n_done
         yield _event("progress", {name: getattr(run, name) for name in ("n_planned", "n_done", "n_failed", "status")})
         if run.status != "running":
             yield _event("end", {"status": run.status})

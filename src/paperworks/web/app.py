@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from paperworks._checks import extra
+from paperworks.bench.card import all_cards
 from paperworks.bench.find import finder
 from paperworks.bench.report.pages import ASSETS
 from paperworks.bench.report.terminal import trial_to_json
@@ -81,6 +82,8 @@ def create_app(
     StoreError
         If the store can't be opened.
     """
+    all_cards()
+    finder()  # both read sources, which CPython 3.11 can't do in several threads at once
     max_bytes = int(max_upload_mb * 2**20)
     site = Site(
         Store(store),
@@ -151,9 +154,9 @@ def _add_pages(app: FastAPI, site: Site, token: str | None) -> None:
             record = site.store.run(run_id)
             if record.status == "done":
                 return site.method(record.study, record)
-            trials = [trial_to_json(trial) for trial in site.store.trials(run_id)]
+            newest = site.store.trials(run_id, limit=_SHOWN_TRIALS, newest_first=True)
         job = next((job for job in site.jobs.all() if job.run_id == run_id and job.state == "running"), None)
-        return site.render("run.html", run=record, trials=trials[::-1][:_SHOWN_TRIALS], job=job)
+        return site.render("run.html", run=record, trials=[trial_to_json(trial) for trial in newest], job=job)
 
     @get("/compare")
     def compare(before: int | None = None, after: int | None = None) -> HTMLResponse:

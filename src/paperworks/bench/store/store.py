@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Store"]
 
+_ALL = 2**62  # SQLite knows no OFFSET without a LIMIT
 _CHUNK = 900  # parameters of one IN list; the oldest SQLite limit is 999
 
 _INSERT_TRIAL = sa.insert(TRIAL).values(
@@ -329,11 +330,61 @@ class Store:
                 found |= {trial.fingerprint: trial for trial in find_trials(connection, newest)}
         return found
 
-    def trials(self, run_id: int) -> list[TrialRecord]:
-        """Return the trials of a run, in the order in which they were recorded."""
+    def trials(
+        self,
+        run_id: int,
+        *,
+        status: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        newest_first: bool = False,
+    ) -> list[TrialRecord]:
+        """Return the trials of a run.
+
+        Parameters
+        ----------
+        run_id : int
+            The run.
+        status : str, optional
+            Only trials of this status.
+        limit : int, optional
+            Length of the list; all of them if not given.
+        offset : int, default 0
+            Trials to skip.
+        newest_first : bool, default False
+            The last recorded first instead of last.
+
+        Returns
+        -------
+        list of TrialRecord
+            In the order in which they were recorded, unless `newest_first`.
+
+        Raises
+        ------
+        StoreError
+            If there is no such run.
+        """
+        offset = check_integer(offset, "offset", minimum=0)
+        ids = sa.select(TRIAL.c.id).join(RUN_TRIAL, RUN_TRIAL.c.trial_id == TRIAL.c.id)
+        ids = ids.where(RUN_TRIAL.c.run_id == run_id)
+        if status is not None:
+            ids = ids.where(TRIAL.c.status == status)
+        if limit is not None or offset:
+            ids = ids.order_by(TRIAL.c.id.desc() if newest_first else TRIAL.c.id).offset(offset)
+            ids = ids.limit(check_integer(limit, "limit", minimum=0) if limit is not None else _ALL)
         with self._read() as connection:
             self._require_run(connection, run_id)
-            return find_trials(connection, sa.select(RUN_TRIAL.c.trial_id).where(RUN_TRIAL.c.run_id == run_id))
+            found = find_trials(connection, ids)
+        return found[::-1] if newest_first else found
+
+    def count(self, run_id: int, status: str | None = None) -> int:
+        """Return the number of trials of a run, of one status if that is given."""
+        query = sa.select(sa.func.count()).select_from(RUN_TRIAL).where(RUN_TRIAL.c.run_id == run_id)
+        if status is not None:
+            query = query.join(TRIAL, RUN_TRIAL.c.trial_id == TRIAL.c.id).where(TRIAL.c.status == status)
+        with self._read() as connection:
+            self._require_run(connection, run_id)
+            return int(connection.execute(query).scalar_one())
 
     def run(self, run_id: int) -> RunRecord:
         """Return one run."""
