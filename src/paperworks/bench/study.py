@@ -23,6 +23,7 @@ __all__ = [
     "Metric",
     "OwnData",
     "Paper",
+    "Plot",
     "Scale",
     "Study",
     "StudyError",
@@ -202,6 +203,38 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Plot:
+    """The picture that the field would draw of a study's results.
+
+    - ``spread`` shows how one metric varies over the trials of each contender,
+    - ``tradeoff`` sets the means of two metrics against each other, a point per contender,
+    - ``curve`` follows the mean of a metric along data sets that differ in one number.
+    """
+
+    kind: Literal["spread", "tradeoff", "curve"]
+    metric: str
+    title: str
+    against: str = ""
+    """``tradeoff``: the metric on the horizontal axis. ``curve``: what the number is."""
+    at: Mapping[str, float] = field(default_factory=dict)
+    """``curve``: the number of each data set."""
+    datasets: tuple[str, ...] = ()
+    """Data sets that enter a ``spread`` or a ``tradeoff``; empty means all of the run."""
+    contenders: tuple[str, ...] = ()
+    """Contenders that are drawn; empty means all."""
+    reference: float | None = None
+    """A value of the metric to be drawn as a line, such as a promised level."""
+
+    def __post_init__(self) -> None:
+        _choice(self.kind, "Plot.kind", ("spread", "tradeoff", "curve"))
+        _text(self.title, "Plot.title")
+        where = f"Plot({self.title!r})"
+        _require(bool(self.against) == (self.kind != "spread"), f"{where}.against goes with tradeoff and curve")
+        _require(bool(self.at) == (self.kind == "curve"), f"{where}.at goes with curve")
+        object.__setattr__(self, "at", MappingProxyType(dict(self.at)))
+
+
+@dataclass(frozen=True)
 class OwnData:
     """What a user's own file must hold for the study to run on it."""
 
@@ -235,6 +268,8 @@ class Study:
     figures: tuple[Figure, ...] = ()
     """The paper's own numbers; empty where none is known."""
     own_data: OwnData | None = None
+    plots: tuple[Plot, ...] = ()
+    """Pictures of the results on the method's page, beside those of the claims."""
     limits: tuple[str, ...] = ()
     """What a reader of the verdict should know: where the paper is open or wrong, what this study can't show."""
     keywords: tuple[str, ...] = ()
@@ -249,7 +284,8 @@ class Study:
         )
         _require(isinstance(self.paper, Paper), f"{where}: paper must be a Paper, got {self.paper!r}")
         _text(self.question, f"{where}: question")
-        for name, kind in (("contenders", Contender), ("metrics", Metric), ("claims", Claim), ("figures", Figure)):
+        records = {"contenders": Contender, "metrics": Metric, "claims": Claim, "figures": Figure, "plots": Plot}
+        for name, kind in records.items():
             value = getattr(self, name)
             _require(
                 isinstance(value, tuple) and all(isinstance(item, kind) for item in value),
@@ -285,6 +321,14 @@ class Study:
                 _require(claim.against in names["contenders"], f"{place}: unknown contender {claim.against!r}")
             unknown = [d for d in claim.datasets if d not in names["datasets"]]
             _require(not unknown, f"{place}: unknown data sets {', '.join(unknown)}")
+        for plot in self.plots:
+            place = f"{where}: plot {plot.title!r}"
+            wanted = [plot.metric, plot.against] if plot.kind == "tradeoff" else [plot.metric]
+            unknown = [m for m in wanted if m not in names["metrics"]]
+            _require(not unknown, f"{place}: unknown metrics {', '.join(unknown)}")
+            for label, chosen in (("datasets", (*plot.datasets, *plot.at)), ("contenders", plot.contenders)):
+                unknown = [name for name in chosen if name not in names[label]]
+                _require(not unknown, f"{place}: unknown {label} {', '.join(unknown)}")
         for figure in self.figures:
             _require(figure.metric in names["metrics"], f"{where}: figure of unknown metric {figure.metric!r}")
 

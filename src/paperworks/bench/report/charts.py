@@ -9,15 +9,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["IntervalRow", "interval_chart", "interval_specification"]
+__all__ = [
+    "AXIS",
+    "FONT",
+    "INK",
+    "IntervalRow",
+    "inline_svg",
+    "interval_chart",
+    "interval_specification",
+    "shortened",
+]
 
 _SVG = "http://www.w3.org/2000/svg"
-_INK = "#010203"  # stands for currentColor, which the chart grammar does not know
-_FONT = "system-ui, -apple-system, Segoe UI, Roboto, Helvetica Neue, Arial, sans-serif"
+INK = "#010203"  # stands for currentColor, which the chart grammar does not know
+FONT = "system-ui, -apple-system, Segoe UI, Roboto, Helvetica Neue, Arial, sans-serif"
 _KEPT = {
     "d", "x", "y", "x2", "y2", "width", "height", "transform", "fill", "fill-opacity", "stroke", "stroke-width",
     "stroke-dasharray", "stroke-opacity", "opacity", "text-anchor", "font-family", "font-size", "font-weight",
 }  # fmt: skip
+AXIS = {"tickCount": 5, "gridOpacity": 0.14, "labelFlush": False}
+"""What all axes of numbers share."""
 _LABEL = 30
 _PLAIN = {"shape": "circle", "size": 55, "line": 1.5}
 
@@ -78,7 +89,7 @@ def interval_chart(
     import vl_convert
 
     specification = interval_specification(rows, axis=axis, threshold=threshold, neutral=neutral, log=log)
-    return _inline(vl_convert.vegalite_to_svg(specification), title, description)
+    return inline_svg(vl_convert.vegalite_to_svg(specification), title, description)
 
 
 def interval_specification(
@@ -89,7 +100,7 @@ def interval_specification(
     def drawable(value: float) -> bool:
         return math.isfinite(value) and (value > 0 or not log)
 
-    labels = [_shortened(row.label) for row in rows]
+    labels = [shortened(row.label) for row in rows]
     values: list[dict[str, Any]] = []
     empty: list[dict[str, Any]] = []
     for i, row in enumerate(rows):
@@ -107,11 +118,10 @@ def interval_specification(
     low, high = _padded(min(shown, default=1.0 if log else 0.0), max(shown, default=1.0), log)
 
     scale = {"domain": [low, high], "nice": False, "zero": False, "type": "log" if log else "linear"}
-    ticks = {"tickCount": 5, "gridOpacity": 0.14, "labelFlush": False}
     x = {
         "type": "quantitative",
         "scale": scale,
-        "axis": {"title": axis, "titlePadding": 10, "titleLimit": 520, **ticks},
+        "axis": {"title": axis, "titlePadding": 10, "titleLimit": 520, **AXIS},
     }
     y_axis = {"labelExpr": f"{json.dumps(labels)}[datum.value]", "labelLimit": 0, "ticks": False, "domain": False}
     y = {
@@ -128,7 +138,7 @@ def interval_specification(
     layers: list[dict[str, Any]] = [
         {
             "data": {"values": values},
-            "mark": {"type": "rule", "color": _INK},
+            "mark": {"type": "rule", "color": INK},
             "encoding": {
                 "x": {"field": "low", **x},
                 "x2": {"field": "high"},
@@ -138,7 +148,7 @@ def interval_specification(
         },
         {
             "data": {"values": values},
-            "mark": {"type": "point", "color": _INK, "fill": _INK, "opacity": 1},
+            "mark": {"type": "point", "color": INK, "fill": INK, "opacity": 1},
             "encoding": {
                 "x": {"field": "estimate", **x},
                 "y": y,
@@ -148,7 +158,7 @@ def interval_specification(
         },
         {
             "data": {"values": lines},
-            "mark": {"type": "rule", "color": _INK, "strokeWidth": 1.25},
+            "mark": {"type": "rule", "color": INK, "strokeWidth": 1.25},
             "encoding": {
                 "x": {"field": "at", **x},
                 "strokeDash": as_it_is("dash", "nominal"),
@@ -161,13 +171,13 @@ def interval_specification(
         layers.append(
             {
                 "data": {"values": [{**row, "at": middle} for row in empty]},
-                "mark": {"type": "text", "text": "no value", "color": _INK, "fontSize": 12, "opacity": 0.8},
+                "mark": {"type": "text", "text": "no value", "color": INK, "fontSize": 12, "opacity": 0.8},
                 "encoding": {"x": {"field": "at", **x}, "y": y},
             }
         )
     # The font of the reader may be wider than the one measured here: leave room for it.
     room = 12 + 1.5 * max(len(label) for label in labels)
-    ink = dict.fromkeys(("labelColor", "titleColor", "domainColor", "tickColor", "gridColor"), _INK)
+    ink = dict.fromkeys(("labelColor", "titleColor", "domainColor", "tickColor", "gridColor"), INK)
     sizes = {"labelFontSize": 13, "titleFontSize": 13, "titleFontWeight": "normal"}
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
@@ -177,7 +187,7 @@ def interval_specification(
         "padding": {"left": room, "right": 24, "top": 8, "bottom": 8},
         "layer": layers,
         "config": {
-            "font": _FONT,
+            "font": FONT,
             "view": {"stroke": None},
             "axis": {**ink, **sizes, "domainOpacity": 0.5, "tickOpacity": 0.5},
         },
@@ -192,7 +202,7 @@ def _padded(low: float, high: float, log: bool) -> tuple[float, float]:
     return low - pad, high + pad
 
 
-def _shortened(label: str) -> str:
+def shortened(label: str) -> str:
     """Cut a long label in its middle: names of files differ at their end."""
     label = " ".join(label.split())
     if len(label) <= _LABEL:
@@ -201,7 +211,7 @@ def _shortened(label: str) -> str:
     return f"{label[:half]}…{label[-half:]}"
 
 
-def _inline(svg: str, title: str, description: str) -> str:
+def inline_svg(svg: str, title: str, description: str) -> str:
     """Keep what draws, in the page's own colour, and say what it shows."""
     root = ET.fromstring(svg)
     for element in list(root):
@@ -212,7 +222,7 @@ def _inline(svg: str, title: str, description: str) -> str:
             if child.tag == f"{{{_SVG}}}path" and child.get("class") in ("background", "foreground"):
                 parent.remove(child)
     for element in root.iter():
-        kept = {name: "currentColor" if value == _INK else value for name, value in element.attrib.items()}
+        kept = {name: "currentColor" if value == INK else value for name, value in element.attrib.items()}
         element.attrib.clear()
         element.attrib.update({name: value for name, value in kept.items() if name in _KEPT})
     size = ET.fromstring(svg).attrib

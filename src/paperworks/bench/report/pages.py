@@ -21,6 +21,7 @@ from paperworks import __version__
 from paperworks.bench import catalog
 from paperworks.bench.card import Card, card_of
 from paperworks.bench.report.charts import IntervalRow, interval_chart
+from paperworks.bench.report.plots import draw
 from paperworks.bench.report.wording import (
     INTERVALS,
     SIGNS,
@@ -320,6 +321,7 @@ def context_of(store: Reader, page: Page, speed: Mapping[str, Any] | None = None
         "stated": [],
         "notes": [],
         "confidence": "95 %",
+        "pictures": [],
         "tables": [],
         "pairs": [],
         "figures": [{"figure": f, "ours": None} for f in card.figures],
@@ -346,6 +348,8 @@ def context_of(store: Reader, page: Page, speed: Mapping[str, Any] | None = None
     if study is not None:
         summary = summary_table(study, results, confidence=verdict["confidence"])
         context["tables"] = _tables(study, summary)
+        drawn = [draw(plot, study, results) for plot in study.plots]
+        context["pictures"] = [(picture, Markup(picture.svg)) for picture in drawn if picture]
         context["incomplete"] = bool((~summary["complete"].astype(bool)).any())
         context["pairs"] = _pairs(study, pairwise_table(study, results))
         context["figures"] = _figures(card, summary)

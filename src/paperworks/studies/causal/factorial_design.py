@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from paperworks.bench.seeds import rng_for, seed_for
-from paperworks.bench.study import Claim, Contender, Figure, Metric, OwnData, Paper, Scale, Study
+from paperworks.bench.study import Claim, Contender, Figure, Metric, OwnData, Paper, Plot, Scale, Study
 
 if TYPE_CHECKING:
     import numpy as np
@@ -389,6 +389,16 @@ STUDY = Study(
         "Under random dosages some coefficients can't be estimated at all in some trials; their least squares risk is "
         "infinite, and claims use the risk of the best linear estimate, which is finite.",
         "A factor 1 + O(log n / n) can't be seen at one n: of half dosage only the bound is judged.",
+    ),
+    plots=(
+        Plot(
+            "curve",
+            "squared_error",
+            "Error where interactions of a higher order are there than the model has",
+            against="order of the model (the truth has 5)",
+            at={f"wrong-order-{order}": float(order) for order in (2, 3, 4)},
+            contenders=("passive", "random", "off-0.2", "off-0.4"),
+        ),
     ),
     keywords=(
         "which combination of drugs",

@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from paperworks.bench.seeds import rng_for, seed_for
-from paperworks.bench.study import Claim, Contender, Metric, OwnData, Paper, Scale, Study
+from paperworks.bench.study import Claim, Contender, Metric, OwnData, Paper, Plot, Scale, Study
 
 if TYPE_CHECKING:
     import numpy as np
@@ -414,6 +414,7 @@ STUDY = Study(
         "On a table of your own only the level on shuffled columns is judged; that the joint tests should reject there "
         "supposes that some of the columns depend on each other.",
     ),
+    plots=(Plot("tradeoff", "right", "Right decisions, and the time of one test", against="seconds"),),
     keywords=(
         "do several variables depend on each other jointly",
         "mutual independence of more than two variables",

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from paperworks.bench.seeds import rng_for, seed_for
-from paperworks.bench.study import Claim, Contender, Metric, OwnData, Paper, Scale, Study
+from paperworks.bench.study import Claim, Contender, Metric, OwnData, Paper, Plot, Scale, Study
 
 if TYPE_CHECKING:
     import numpy as np
@@ -345,6 +345,7 @@ STUDY = Study(
         "Where the DKW bound has no finite interval, its pairs are left out of the comparison of lengths.",
         "No table of figures of the paper could be read; none is held against these results.",
     ),
+    plots=(Plot("spread", "fcp", "Share of each batch that the intervals miss", reference=0.1),),
     keywords=(
         "prediction intervals for many points at once",
         "uncertainty of a regression",

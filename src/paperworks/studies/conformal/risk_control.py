@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from paperworks.bench.seeds import rng_for, seed_for
-from paperworks.bench.study import Claim, Contender, Metric, OwnData, Paper, Scale, Study
+from paperworks.bench.study import Claim, Contender, Metric, OwnData, Paper, Plot, Scale, Study
 
 if TYPE_CHECKING:
     import numpy as np
@@ -455,6 +455,11 @@ STUDY = Study(
         "machine scores, and with the human ones.",
         "On digits and on your own table (at most 6000 rows, drawn at random), a small classifier plays generator "
         "and scorer, a forest plays the people.",
+    ),
+    plots=(
+        Plot(
+            "tradeoff", "coverage", "Keeping the promise, and what it costs in draws", against="draws", reference=0.95
+        ),
     ),
     keywords=(
         "toxic answers of a chatbot",

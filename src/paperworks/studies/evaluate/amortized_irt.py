@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from paperworks.bench.seeds import rng_for, seed_for
-from paperworks.bench.study import Claim, Contender, Figure, Metric, OwnData, Paper, Scale, Study
+from paperworks.bench.study import Claim, Contender, Figure, Metric, OwnData, Paper, Plot, Scale, Study
 
 if TYPE_CHECKING:
     import numpy as np
@@ -661,6 +661,7 @@ STUDY = Study(
         "py-irt (slow) runs at paper scale, catsim (same items as adaptive) also at smoke; at quick they are left out. "
         "Asked for at quick, py-irt runs 300 epochs instead of its 2,000.",
     ),
+    plots=(Plot("spread", "items_to_reliability", "Questions asked until the ability is known well enough"),),
     keywords=(
         "evaluate a language model with fewer benchmark questions",
         "leaderboard with missing answers",

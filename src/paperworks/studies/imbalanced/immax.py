@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from paperworks.bench.seeds import rng_for, seed_for
-from paperworks.bench.study import Claim, Contender, Metric, OwnData, Paper, Scale, Study
+from paperworks.bench.study import Claim, Contender, Metric, OwnData, Paper, Plot, Scale, Study
 
 if TYPE_CHECKING:
     import numpy as np
@@ -553,6 +553,7 @@ STUDY = Study(
         "On two-atoms only the excess error is defined, and on tables it isn't; such pairs are left out of the claims.",
         "Tables of more than 2,000 rows (paper scale: 20,000) are thinned to that by class, differently for each seed.",
     ),
+    plots=(Plot("spread", "accuracy", "Accuracy over splits and data sets"),),
     keywords=(
         "rare classes are ignored",
         "long-tailed labels",

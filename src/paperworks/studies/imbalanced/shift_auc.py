@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from paperworks.bench.seeds import rng_for, seed_for
-from paperworks.bench.study import Claim, Contender, Metric, OwnData, Paper, Scale, Study
+from paperworks.bench.study import Claim, Contender, Metric, OwnData, Paper, Plot, Scale, Study
 
 if TYPE_CHECKING:
     import numpy as np
@@ -449,6 +449,7 @@ STUDY = Study(
         "component; rows are drawn with replacement.",
         "On Gaussian groups unweighted training ranks backwards by construction: read them apart from the digits.",
     ),
+    plots=(Plot("spread", "auc", "AUC on the target rows of grouped digits", datasets=("digits-groups",)),),
     keywords=(
         "covariate shift",
         "test customers differ from the labelled ones",
