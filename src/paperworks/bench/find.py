@@ -84,6 +84,8 @@ class Finder:
 
     def __init__(self, texts: dict[str, Sequence[tuple[str, float]]]) -> None:
         self._slugs = list(texts)
+        if not self._slugs:
+            return
         self._vectorizer = TfidfVectorizer(analyzer=stems, sublinear_tf=True)
         parts = [part for slug in self._slugs for part in texts[slug]]
         self._vectorizer.fit(["\n".join(text for text, _ in texts[slug]) for slug in self._slugs])
