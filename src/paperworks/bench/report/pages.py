@@ -110,6 +110,17 @@ class Page:
         return str(self.run.verdict["verdict"]) if self.run and self.run.verdict and self.run.status == "done" else ""
 
     @property
+    def deciding(self) -> str:
+        """The claim that decides the verdict, with its interval; empty if there is none."""
+        claims = self.run.verdict["claims"] if self.run and self.run.verdict and self.verdict else []
+        claim = next((claim for claim in claims if claim["verdict"] == self.verdict), None)
+        if claim is None or claim["estimate"] is None:
+            return ""
+        decimals = decimals_for([(claim["high"] or 0.0) - (claim["low"] or 0.0)])
+        found = f"{format_number(claim['estimate'], decimals)} {format_interval(claim['low'], claim['high'], decimals)}"
+        return f"{claim['statement']}: {found.replace('-', '−')}"
+
+    @property
     def kind(self) -> str:
         """Kind of data that a user can bring; empty if the study runs on its own data only."""
         return self.study.own_data.kind if self.study and self.study.own_data else ""
