@@ -193,16 +193,16 @@ def true_relation(dag: nx.DiGraph, latents: Collection[Hashable], x: Hashable, y
             raise ValueError(f"{name} must be an observed node of the graph, got {value!r}")
     if x == y:
         raise ValueError(f"x and y must be different nodes, got {x!r} twice")
-    return read_relation(_oracle_graph(dag, set(latents)), observed.index(x), observed.index(y))
+    return read_relation(oracle_graph(dag, set(latents)), observed.index(x), observed.index(y))
 
 
 def oracle_pag(dag: nx.DiGraph, latents: Collection[Hashable]) -> NDArray[np.int8]:
     """Return the complete PAG of a graph's observed nodes, in the graph's order, as an array of marks."""
     _check_dag(dag, "dag")
-    return _oracle_graph(dag, set(latents)).to_array()
+    return oracle_graph(dag, set(latents)).to_array()
 
 
-def _oracle_graph(dag: nx.DiGraph, latents: set[Hashable]) -> PartialGraph:
+def oracle_graph(dag: nx.DiGraph, latents: set[Hashable]) -> PartialGraph:
     """Two observed nodes are adjacent in the MAG unless their observed ancestors separate them."""
     ancestors: dict[Hashable, set[Hashable]] = {}
     for v in nx.topological_sort(dag):
