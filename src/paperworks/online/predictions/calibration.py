@@ -32,6 +32,10 @@ class Calibrator(Protocol):
 
 def check_scores(value: Any, name: str, *, ndim: int | None = 1) -> Floats:
     """Return probabilities as float64; what rounding has put outside [0, 1] is clipped, the rest is refused."""
+    plain = isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.size > 0 and ndim in (None, value.ndim)
+    if plain and value.min() >= 0.0 and value.max() <= 1.0:  # two passes over memory; NaN passes neither
+        fine: Floats = value.astype(np.float64, copy=False)
+        return fine
     scores = check_finite_array(value, name, ndim=ndim)
     bad = (scores < -_ROUNDING) | (scores > 1.0 + _ROUNDING)
     if bad.any():
@@ -39,12 +43,13 @@ def check_scores(value: Any, name: str, *, ndim: int | None = 1) -> Floats:
             f"{name} must be probabilities in [0, 1], got {int(bad.sum())} value(s) outside, "
             f"the first {float(scores[bad].flat[0])!r}"
         )
-    clipped: Floats = np.clip(scores, 0.0, 1.0)
-    return clipped
+    return np.asarray(np.clip(scores, 0.0, 1.0))
 
 
 def check_labels(value: Any, name: str) -> Bools:
     """Return labels 0 and 1 as booleans."""
+    if isinstance(value, np.ndarray) and value.dtype == np.bool_ and value.ndim == 1:
+        return value
     labels = check_finite_array(value, name, ndim=1)
     bad = (labels != 0.0) & (labels != 1.0)
     if bad.any():
@@ -210,8 +215,8 @@ class HistogramCalibrator(BaseEstimator):
             If a score lies outside [0, 1].
         """
         check_is_fitted(self)
-        calibrated: Floats = self.bin_values_[bin_of(check_scores(scores, "scores", ndim=None), self.bin_edges_)]
-        return calibrated
+        place = bin_of(check_scores(scores, "scores", ndim=None), self.bin_edges_)
+        return np.asarray(self.bin_values_[place])
 
 
 class PlattCalibrator:

@@ -194,9 +194,11 @@ class SkiRental(BaseEstimator):
         """
         price = check_positive(self.buy_cost, "buy_cost")
         v, alpha = self._advice(scores)
-        # v + alpha is 0 only where the first case holds.
-        early = np.sqrt((1.0 - v + alpha) / np.maximum(v + alpha, np.finfo(np.float64).tiny))
-        return np.where(v <= (4.0 + 3.0 * alpha) / 5.0, price, price * early)
+        k = np.full(v.shape, price)
+        early = v > (4.0 + 3.0 * alpha) / 5.0
+        sure = v[early]
+        k[early] = price * np.sqrt((1.0 - sure + alpha) / (sure + alpha))
+        return k
 
     def bound(self, scores: ArrayLike) -> Floats:
         """Return the bound on the expected competitive ratio given the score (Theorem 3.3).
@@ -219,7 +221,8 @@ class SkiRental(BaseEstimator):
             If a score lies outside [0, 1].
         """
         v, alpha = self._advice(scores)
-        return 1.0 + 2.0 * alpha + np.minimum(v + alpha, 2.0 * np.sqrt((v + alpha) * (1.0 - v + alpha)))
+        expected = np.minimum(v + alpha, 2.0 * np.sqrt((v + alpha) * (1.0 - v + alpha)))
+        return np.asarray(1.0 + 2.0 * alpha + expected)
 
     def cost(self, scores: ArrayLike, durations: ArrayLike) -> Floats:
         """Return what the rent times cost.

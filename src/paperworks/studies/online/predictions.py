@@ -198,9 +198,6 @@ def _own_rows(source: str) -> tuple[pd.DataFrame, Any]:
         raise DataError(f"the study needs at least 300 rows, got {len(y)}")
     if (y < 0).any():
         raise DataError(f"column {table.target!r} must hold durations, got negative values")
-    low, high = np.quantile(y, (_OWN_PRICES[0], _OWN_PRICES[-1]))
-    if not 0 < low <= high < y.max():
-        raise DataError(f"column {table.target!r} must hold durations that differ, a quarter of them at most 0")
     return table.X, y
 
 
@@ -321,7 +318,7 @@ def rental_trial(contender: str, dataset: str, seed: int, n_rows: int) -> dict[s
 
     source, predictor, price = _RENTAL.get(dataset, (dataset, "boosting", None))
     split = split_of(source, predictor, seed, n_rows)
-    prices = [price] if price is not None else np.unique(np.quantile(split.y[0], _OWN_PRICES)).tolist()
+    prices = own_prices(split) if price is None else [price]
     found = []
     for b in prices:
         given, scores = scores_of(source, predictor, seed, n_rows, b)
@@ -347,6 +344,19 @@ def rental_trial(contender: str, dataset: str, seed: int, n_rows: int) -> dict[s
         found.append([ratios.mean(), np.quantile(ratios, 0.99), share])
     ratio, tail, share = np.mean(found, axis=0)
     return _metrics(ratio=ratio, tail_ratio=tail, bound_share=share)
+
+
+def own_prices(split: Split) -> list[float]:
+    """Return quartiles of the durations in training, those with longer and shorter ones to train and calibrate on."""
+    import numpy as np
+
+    from paperworks.datasets import DataError
+
+    prices = np.unique(np.quantile(split.y[0], _OWN_PRICES)).tolist()
+    kept = [b for b in prices if b > 0 and all(y.min() <= b < y.max() for y in split.y[:2])]
+    if not kept:
+        raise DataError("the target must hold durations that differ: no quartile can be the price of buying")
+    return kept
 
 
 def two_point_trial(contender: str, share: float) -> dict[str, float]:
@@ -397,7 +407,11 @@ def triage_trial(contender: str, dataset: str, seed: int, n_rows: int, n_draws: 
     given, scores = scores_of(source, predictor, seed, n_rows, 0.5)
     known, urgent = split.y[1] > 0.5, split.y[2] > 0.5
     rng = rng_for("jobs", source, seed)
-    settings = {"theta": theta, "weights": (LOW_WEIGHT, LOW_WEIGHT * times), "random_state": rng_for("ties", seed)}
+    settings: dict[str, Any] = {
+        "theta": theta,
+        "weights": (LOW_WEIGHT, LOW_WEIGHT * times),
+        "random_state": rng_for("ties", seed),
+    }
     if contender == "calibrated":
         scheduler = JobScheduler(**settings).fit(given, known)
     elif contender == "binary":
