@@ -52,7 +52,7 @@ def test_corrected_rule_is_right_on_enumerated_pairs() -> None:
 
 
 @pytest.mark.slow
-def test_printed_rule_is_wrong_in_one_pair_of_sixty() -> None:
+def test_printed_rule_is_wrong_on_a_few_pairs_in_a_hundred() -> None:
     mistakes, truths, total = compare(seed=2, n_pairs=6000)
     assert not [key for key in mistakes if key[0] == "corrected"]
     assert truths["explicit_invariant_ancestor"] > 50

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from enum import IntEnum
+from inspect import Parameter, Signature
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,13 @@ RELATIONS = (NON_ANCESTOR, POSSIBLE, EXPLICIT, IMPLICIT)
 class PagMark(IntEnum):
     """Mark at one end of an edge of a partial ancestral graph.
 
-    ``pag[i, j]`` holds the mark at j on the edge between i and j. An arrow at j says that j causes neither i nor any
-    hidden cause of the edge's selection; a tail says that j is a cause of i; a circle says that the data can't tell.
+    ``pag[i, j]`` holds the mark at j on the edge between i and j. An arrow at j says that j is no cause of i, a tail
+    that j is a cause of i, and a circle that the data can't tell.
+
+    Parameters
+    ----------
+    value : int
+        0 (no edge), 1 (circle), 2 (arrow) or 3 (tail).
 
     Examples
     --------
@@ -43,6 +49,10 @@ class PagMark(IntEnum):
     CIRCLE = CIRCLE
     ARROW = ARROW
     TAIL = TAIL
+
+
+# Enumerations show the signature of their functional interface, which nobody needs here.
+PagMark.__signature__ = Signature([Parameter("value", Parameter.POSITIONAL_OR_KEYWORD)])  # type: ignore[attr-defined]
 
 
 class PartialGraph:

@@ -107,7 +107,7 @@ def _from_graph(here: Surroundings, y: int) -> Answer | None:
 
 
 def printed_rule(here: Surroundings, y: int, tester: Tester) -> Answer:
-    """Theorems 1-4 as printed; wrong in about one pair of sixty, see `corrected_rule`."""
+    """Theorems 1-4 as printed; wrong for about one pair in thirty, see `corrected_rule`."""
     tester.stage = "decision"
     x = here.x
     answer = _from_graph(here, y)
