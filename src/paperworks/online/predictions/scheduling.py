@@ -29,6 +29,13 @@ Ints = NDArray[np.int64]
 class Schedule(NamedTuple):
     """The order in which jobs are begun, and how many of them are opened preemptively.
 
+    Parameters
+    ----------
+    order : ndarray of int, shape (n,)
+        Numbers of the jobs, the first one to begin first.
+    n_preemptive : int
+        The first so many jobs are opened; one that turns out not urgent is put aside until all of them were opened.
+
     Examples
     --------
     >>> from paperworks.online import JobScheduler
@@ -37,13 +44,32 @@ class Schedule(NamedTuple):
     """
 
     order: Ints
-    """Numbers of the jobs, the first one to begin first, shape (n,)."""
     n_preemptive: int
-    """The first so many jobs are opened; one that turns out not urgent is put aside until all of them were opened."""
 
 
 class ScheduleResult(NamedTuple):
     """A schedule carried out on jobs whose urgency is known.
+
+    Parameters
+    ----------
+    order : ndarray of int, shape (n,)
+        Numbers of the jobs, the first one to begin first.
+    n_preemptive : int
+        Number of jobs opened preemptively.
+    completion_times : ndarray of shape (n,)
+        When each job is done, in the order in which the jobs were given; a job takes 1.
+    cost : float
+        Sum of weighted completion times.
+    optimal_cost : float
+        The same for a planner who knows which jobs are urgent.
+    regret : float
+        The difference, computed from `L`, `M` and `N` (equation 3), so without cancellation.
+    L : int
+        Pairs of opened jobs with one that is not urgent before an urgent one.
+    M : int
+        Pairs of opened jobs that are both not urgent.
+    N : int
+        Other pairs with a job that is not urgent before an urgent one.
 
     Examples
     --------
@@ -56,23 +82,14 @@ class ScheduleResult(NamedTuple):
     """
 
     order: Ints
-    """Numbers of the jobs, the first one to begin first, shape (n,)."""
     n_preemptive: int
-    """Number of jobs opened preemptively."""
     completion_times: Floats
-    """When each job is done, in the order in which the jobs were given, shape (n,)."""
     cost: float
-    """Sum of weighted completion times."""
     optimal_cost: float
-    """The same for a planner who knows which jobs are urgent."""
     regret: float
-    """The difference, computed from `L`, `M` and `N` (equation 3), so without cancellation."""
     L: int
-    """Pairs of opened jobs with one that is not urgent before an urgent one."""
     M: int
-    """Pairs of opened jobs that are both not urgent."""
     N: int
-    """Other pairs with a job that is not urgent before an urgent one."""
 
 
 class JobScheduler(BaseEstimator):
