@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
 from paperworks.causal import LocalCause, bif_graph, random_latent_sem, true_relation
-from paperworks.causal.local_cause.simulation import oracle_pag
+from paperworks.causal.local_cause.pag import read_relation
+from paperworks.causal.local_cause.simulation import oracle_graph, oracle_pag
 from tests.causal.latent_graphs import dag_of, oracle, random_dag
 
 Y_STRUCTURE = [(0, 1), (2, 1), (1, 3)]
@@ -360,6 +361,8 @@ def test_columns_called_by_numbers_are_found_by_name() -> None:
     model = LocalCause().fit(frame, target=0)
     assert model.target_ == 3
     assert model.relations().index.tolist() == [30, 10, 20]
+    with pytest.raises(ValueError, match="one of the columns 30, 10, 20, 0, got 1"):
+        model.relation(1)
 
 
 @pytest.mark.slow
@@ -368,8 +371,9 @@ def test_a_wide_network() -> None:
     data, latents = random_latent_sem(graph, 10, 1000, random_state=0)
     assert data.shape == (1000, 213)
     assert len(latents) == 10
+    truth = oracle_graph(graph, set(latents))
     right = []
-    for target in data.columns[::20]:
-        relations = LocalCause().fit(data, target=target).relations(data.columns[1::20])
-        right += [relation == true_relation(graph, latents, target, effect) for effect, relation in relations.items()]
+    for x in range(0, 213, 20):
+        relations = LocalCause().fit(data.to_numpy(), target=x).relations(range(1, 213, 20))
+        right += [relation == read_relation(truth, x, y) for y, relation in relations.items()]
     assert np.mean(right) > 0.75

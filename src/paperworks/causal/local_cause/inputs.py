@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections import Counter
 from typing import Any
 
@@ -61,19 +62,18 @@ def _listed(names: NDArray[Any], columns: Any) -> str:
 
 
 def column_number(names: NDArray[Any], value: Any, argument: str) -> int:
-    """Return the number of the column called `value`, or of column number `value`."""
-    for k, name in enumerate(names):
-        if type(name) is type(value) and name == value:
-            return k
-    if isinstance(value, str) or not isinstance(value, int | np.integer) or isinstance(value, bool):
-        if any(name == value for name in names):
-            return next(k for k, name in enumerate(names) if name == value)
-        raise ValueError(f"{argument} must be the name or the number of a column, got {value!r}")
-    if any(isinstance(name, int | np.integer) and name == value for name in names):
-        return next(k for k, name in enumerate(names) if isinstance(name, int | np.integer) and name == value)
-    if not 0 <= value < len(names):
-        raise ValueError(f"{argument} must be a column number from 0 to {len(names) - 1}, got {value}")
-    return int(value)
+    """Return the number of the column called `value`; where no name is a number, also of column number `value`."""
+    if isinstance(value, str | tuple | numbers.Real) and not isinstance(value, bool):
+        for k, name in enumerate(names):
+            if isinstance(name, str) == isinstance(value, str) and name == value:
+                return k
+    numbered = any(isinstance(name, numbers.Integral) for name in names)
+    if not numbered and isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= value < len(names):
+        return int(value)
+    known = f"a number from 0 to {len(names) - 1}"
+    if not numbered or list(names) != list(range(len(names))):
+        known = f"one of the columns {_listed(names, range(min(len(names), 10)))}{', ...' if len(names) > 10 else ''}"
+    raise ValueError(f"{argument} must be {known}, got {value!r}")
 
 
 def correlation(values: Floats, names: NDArray[Any]) -> Floats:
