@@ -1,3 +1,9 @@
+from .change_points import ChangePointBandit as ChangePointBandit
+from .change_points import ChangePointResult as ChangePointResult
+from .change_points import allocation as allocation
+from .change_points import glr_statistic as glr_statistic
+from .change_points import lower_bound as lower_bound
+from .change_points import simulate as simulate
 from .predictions import HistogramCalibrator as HistogramCalibrator
 from .predictions import JobScheduler as JobScheduler
 from .predictions import Schedule as Schedule
