@@ -175,7 +175,8 @@ def test_estimator_contract(module: str, name: str) -> None:
     estimator = given.make(0)
     for key, value in estimator.get_params(deep=False).items():
         assert sklearn.base.clone(estimator).get_params(deep=False).keys() >= {key}
-        assert getattr(thing_type(**{key: value}), key) is value, f"the constructor changes {key}"
+        made = thing_type(**{**estimator.get_params(deep=False), key: value})
+        assert getattr(made, key) is value, f"the constructor changes {key}"
     if not hasattr(estimator, "fit") or not hasattr(estimator, "predict"):
         return
     check_estimator(estimator, expected_failed_checks=dict(given.expected_failed_checks))

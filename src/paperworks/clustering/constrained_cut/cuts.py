@@ -207,7 +207,9 @@ def brute_force_cut(G: Any, H: Any, max_n: int = 16) -> tuple[Labels, float]:
     Examples
     --------
     >>> from paperworks.clustering import brute_force_cut
-    >>> brute_force_cut([(0, 1, 1.0), (1, 2, 2.0)], [(0, 2, 1.0)])
+    >>> G = [[0, 1, 0], [1, 0, 2], [0, 2, 0]]
+    >>> H = [[0, 0, 1], [0, 0, 0], [1, 0, 0]]
+    >>> brute_force_cut(G, H)
     (array([0, 1, 1]), 1.0)
     """
     problem = read_pair(G, H)
