@@ -39,7 +39,9 @@ def match_moments(
         error = eta - moments(theta)
         rows = np.flatnonzero(~(np.abs(error).max(axis=1) <= scale))
         if rows.size == 0:
-            return theta
+            # One more step squares the error, down to rounding.
+            polished = theta + newton_step(theta, error)
+            return np.where(inside(polished)[:, None], polished, theta)
         now, aim = theta[rows], eta[rows]
         step = newton_step(now, error[rows])
         slope = (step * error[rows]).sum(axis=1)
