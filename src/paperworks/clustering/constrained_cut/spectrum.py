@@ -25,6 +25,7 @@ DENSE = 1500
 """Up to this many nodes, matrices are dense."""
 _DENSE_FALLBACK = 4000
 _TINY = 1e-8
+_TOLERANCE = 1e-9
 
 
 class Pencil(NamedTuple):
@@ -67,13 +68,13 @@ def neutral_pairs(
     try:
         if solver == "lobpcg":
             raise ArpackError(-9999)
-        factor = splu(sparse.csc_array(L + shift * ground))
+        factor = _factor(L + shift * ground)
         solved = factor.solve(r)
         gain = shift / (1.0 - shift * float(r @ solved))  # Sherman and Morrison, for the dense part of H
         inverse = LinearOperator(
             (n, n), matvec=lambda x: (y := factor.solve(x)) + gain * solved * float(r @ y), dtype=np.float64
         )
-        found = eigsh(L, k, M=M, sigma=-shift, OPinv=inverse, which="LM", v0=start)
+        found = eigsh(L, k, M=M, sigma=-shift, OPinv=inverse, which="LM", v0=start, tol=_TOLERANCE)
         order = np.argsort(found[0])
         return _signed(found[0][order], found[1][:, order])
     except (ArpackError, RuntimeError, MemoryError):
@@ -106,9 +107,9 @@ def potential_pairs(problem: Problem, k: int, *, solver: str, rng: np.random.Ran
     try:
         if solver == "lobpcg":
             raise ArpackError(-9999)
-        factor = splu(sparse.csc_array(L))
+        factor = _factor(L)
         inverse = LinearOperator((n, n), matvec=factor.solve, dtype=np.float64)
-        mu, vectors = eigsh(A, k, M=L, Minv=inverse, which="LA", v0=rng.uniform(-1, 1, n))
+        mu, vectors = eigsh(A, k, M=L, Minv=inverse, which="LA", v0=rng.uniform(-1, 1, n), tol=_TOLERANCE)
         order = np.argsort(mu)
         return _reversed(mu[order], vectors[:, order])
     except (ArpackError, RuntimeError, MemoryError):
@@ -179,6 +180,12 @@ def _blockwise(matrix: Any, n: int) -> LinearOperator:
         return np.column_stack([matrix @ x for x in np.reshape(X, (n, -1)).T])
 
     return LinearOperator((n, n), matvec=lambda x: matrix @ np.ravel(x), matmat=times, dtype=np.float64)
+
+
+def _factor(matrix: Any) -> Any:
+    """Return the factors of a symmetric positive definite matrix."""
+    symmetric = {"SymmetricMode": True}
+    return splu(sparse.csc_array(matrix), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=symmetric)
 
 
 def _is_dense(n: int, solver: str) -> bool:
