@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from tests.web.conftest import TABLE, Make
@@ -113,3 +116,19 @@ def test_names_in_data_are_text(make_client: Make) -> None:
 )
 def test_no_other_file_is_served(make_client: Make, path: str) -> None:
     assert make_client().get(path).status_code == 404
+
+
+def test_without_the_extra_the_command_says_what_to_install() -> None:
+    code = (
+        "import sys\n"
+        "class Absent:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.partition('.')[0] in ('fastapi', 'starlette', 'uvicorn'):\n"
+        "            raise ModuleNotFoundError(name, name=name)\n"
+        "sys.meta_path.insert(0, Absent())\n"
+        "from paperworks.cli import main\n"
+        "main(['serve', '--port', '0'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert 'pip install "paperworks[serve]"' in done.stderr

@@ -17,9 +17,6 @@ from paperworks.bench.report.pages import ASSETS
 from paperworks.bench.report.terminal import trial_to_json
 from paperworks.bench.store import Store, StoreError
 from paperworks.bench.study import SCALES
-from paperworks.web.jobs import Jobs, QueueFull
-from paperworks.web.site import Site
-from paperworks.web.uploads import Uploads, preview
 
 with extra("serve"):
     from fastapi import FastAPI, Form, HTTPException, Query, Request
@@ -29,7 +26,10 @@ with extra("serve"):
     from starlette.exceptions import HTTPException as AnyHTTPException
 
     from paperworks.web.api import make_api, taken_upload
+    from paperworks.web.jobs import Jobs, QueueFull
     from paperworks.web.security import COOKIE, Guard
+    from paperworks.web.site import Site
+    from paperworks.web.uploads import Uploads, preview
 
 __all__ = ["create_app"]
 

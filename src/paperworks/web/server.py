@@ -10,11 +10,12 @@ from pathlib import Path
 from platformdirs import user_data_dir
 
 from paperworks._checks import extra
-from paperworks.web.app import create_app
-from paperworks.web.security import is_loopback
 
 with extra("serve"):
     import uvicorn
+
+    from paperworks.web.app import create_app
+    from paperworks.web.security import is_loopback
 
 __all__ = ["serve_store"]
 
