@@ -231,7 +231,7 @@ class BanditSpec:
             rng = np.random.default_rng(int(torch.randint(2**62, (), generator=generator, device=generator.device)))
         mask, cache = model_kwargs.get("attention_mask"), model_kwargs.get(cache_keyword(model_kwargs))
         asked = bool(generation_config.return_dict_in_generate)
-        with _evaluating([model, *(arm.draft for arm in self.arms if arm.draft is not None)]), torch.no_grad():
+        with _evaluating([model, *(arm.draft for arm in self.arms if arm.draft is not None)]), torch.inference_mode():
             decoder = Decoder(
                 CachedModel(model, mask, cache),
                 input_ids,
@@ -246,13 +246,14 @@ class BanditSpec:
             )
             self._rounds(decoder, self._bandit(rng), streamer)
         n = len(decoder.text.tokens)
+        # Copies made here are ordinary tensors
         sequences = cast(LongTensor, decoder.text.ids(0, n).clone())
         if streamer is not None:
             streamer.end()
         if not asked:
             return sequences
         kept: dict[str, Any] = {
-            name: None if values is None else tuple(values)
+            name: None if values is None else tuple(value.clone() for value in values)
             for name, values in (("scores", decoder.scores), ("logits", decoder.logits))
         }
         kept[cache_keyword(GenerateDecoderOnlyOutput.__dataclass_fields__)] = decoder.target.cache
