@@ -126,6 +126,8 @@ class ConstrainedCorrelationClustering(ClusterMixin, BaseEstimator):
         Distances of the program.
     candidates_ : dict
         Cost of each clustering that was made: "local", "penalised", "rounded", "mixed", "pivot", "polished".
+    candidate_labels_ : dict
+        Labels of each of them.
     status_ : {"optimal", "bound", "time_limit", "heuristic"}
         The program was solved, stopped with a bound only, ran out of time, or was not used.
     n_columns_ : int
@@ -289,6 +291,7 @@ class ConstrainedCorrelationClustering(ClusterMixin, BaseEstimator):
             for key, value in run.found.items()
             if key != "greedy"
         }
+        self.candidate_labels_ = {key: instance.expand(run.found[key]) for key in self.candidates_}
         self.status_ = run.status
         bound = run.bound
         if bound is not None:
