@@ -87,6 +87,7 @@ def cluster_lp(
         gains = _values(instance, pool)
         result = solve(-gains / scale, deadline, A_eq=pool.T.astype(np.float64), b_eq=np.ones(m))
         if result is None:
+            status = "time_limit" if time.monotonic() >= deadline else "bound"
             break
         y = -np.asarray(result.eqlin.marginals) * scale
         value = instance.total_plus - float(gains @ result.x)

@@ -48,7 +48,7 @@ class Certificate(NamedTuple):
     --------
     >>> from paperworks.clustering import ConstrainedCorrelationClustering
     >>> ConstrainedCorrelationClustering().fit([(0, 1), (1, 2)]).certificate_
-    Certificate(cost=1, lower_bound=1.0, ratio=1.0, source='canonical')
+    Certificate(cost=1, lower_bound=1.0, ratio=1.0, source='cluster')
     """
 
     cost: float
@@ -152,7 +152,8 @@ class ConstrainedCorrelationClustering(ClusterMixin, BaseEstimator):
     --------
     >>> from paperworks.clustering import ConstrainedCorrelationClustering
     >>> pairs = [("ann", "anne"), ("anne", "anna"), ("bob", "rob"), ("anna", "bob")]
-    >>> model = ConstrainedCorrelationClustering().fit(pairs, cannot_link=[("anna", "bob")])
+    >>> certain = {"must_link": [("ann", "anna")], "cannot_link": [("anna", "bob")]}
+    >>> model = ConstrainedCorrelationClustering().fit(pairs, **certain)
     >>> model.labels_, model.cost_, model.lower_bound_
     (array([0, 0, 0, 1, 1]), 2, 2.0)
     """
