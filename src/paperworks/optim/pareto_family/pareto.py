@@ -87,7 +87,7 @@ class ParetoFamily(BaseEstimator):
            [0. , 1.6]])
     >>> centre = pareto.minimax()  # smallest worst divergence
     >>> centre.objectives.round(4)
-    array([0.5597, 0.5597])
+    array([0.6125, 0.6125])
     """
 
     def __init__(
@@ -215,7 +215,7 @@ class ParetoFamily(BaseEstimator):
         Returns
         -------
         Front
-            weights (n, m), members (a batch) and objectives (n, m) in nats.
+            Weights (n, m), members (a batch) and objectives (n, m) in nats.
 
         Raises
         ------
@@ -236,7 +236,7 @@ class ParetoFamily(BaseEstimator):
         return np.where(weights == 1.0, 0.0, objectives)
 
     def objectives(self, member: Any) -> Floats:
-        """Divergences of any member from the targets.
+        """Compute the divergences of any member from the targets.
 
         Parameters
         ----------
@@ -286,7 +286,7 @@ class ParetoFamily(BaseEstimator):
         Returns
         -------
         Solution
-            weights, member, objectives (the f_i, in nats), converged.
+            Weights, member, objectives (the f_i, in nats), converged.
 
         Raises
         ------
@@ -342,7 +342,7 @@ class ParetoFamily(BaseEstimator):
         Returns
         -------
         Solution
-            weights, member, objectives, converged; objectives / direction are equal where weights are positive and
+            Weights, member, objectives, converged; objectives / direction are equal where weights are positive and
             smaller elsewhere.
 
         Raises
@@ -366,7 +366,7 @@ class ParetoFamily(BaseEstimator):
         Returns
         -------
         Solution
-            weights, member, objectives, converged.
+            Weights, member, objectives, converged.
 
         Raises
         ------
@@ -453,7 +453,7 @@ class ParetoFamily(BaseEstimator):
         Returns
         -------
         Solution
-            weights, member, objectives, converged. All objectives are at most those of the given member; the greatest
+            Weights, member, objectives, converged. All objectives are at most those of the given member; the greatest
             difference ``max(objectives - pareto.objectives(member))`` is 0 exactly on the Pareto set.
 
         Raises
