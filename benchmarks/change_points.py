@@ -86,15 +86,9 @@ def cases() -> list[Case]:
             loop,
         ),
         Case(
-            "100 runs, 20 arms, two jumps",
-            partial(together, two, 2, 0.1, 100),
-            partial(numpy_runs, two, 2, 0.1, 100),
-            loop,
-        ),
-        Case(
-            "500 runs, 50 arms, one jump",
-            partial(together, one, 1, 0.01, 500),
-            partial(numpy_runs, one, 1, 0.01, 500),
+            "40 runs, 20 arms, two jumps",
+            partial(together, two, 2, 0.1, 40),
+            partial(numpy_runs, two, 2, 0.1, 40),
             loop,
         ),
         Case(

@@ -47,7 +47,7 @@ def check_rule(threshold: Any, delta: Any) -> float:
 class ChangePointResult(NamedTuple):
     """What `ChangePointBandit` found.
 
-    Attributes
+    Parameters
     ----------
     change_points : ndarray of int of shape (n_changes,)
         The change points, ascending; x stands between arms x and x + 1.

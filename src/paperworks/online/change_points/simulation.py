@@ -92,9 +92,11 @@ def simulate(
     Examples
     --------
     >>> from paperworks.online import simulate
-    >>> runs = simulate([0, 0, 0, 1, 1, 1, 1, 1], n_runs=50, random_state=0)
-    >>> bool(runs.correct.all()), runs.tau.mean() < simulate([0, 0, 0, 1, 1, 1, 1, 1], "uniform").tau.mean()
-    (True, True)
+    >>> means = [0, 0, 0, 1, 1, 1, 1, 1]
+    >>> runs = simulate(means, n_runs=50, random_state=0)
+    >>> uniform = simulate(means, "uniform", n_runs=50, random_state=0)
+    >>> bool(runs.tau.mean() < uniform.tau.mean())
+    True
     """
     import pandas as pd
 

@@ -186,8 +186,8 @@ def glr_statistic(counts: ArrayLike, means: ArrayLike, *, sigma: float) -> Float
     Returns
     -------
     ndarray of shape (n_arms - 1,)
-        n_x n_{x+1} / (n_x + n_{x+1}) (mean_x - mean_{x+1})^2 / (2 sigma^2): how much better two means explain the
-        rewards of the pair than one. 0 where one of the arms has no rewards.
+        How much better two means explain the rewards of the pair than one does,
+        n_x n_{x+1} / (n_x + n_{x+1}) (mean_x - mean_{x+1})^2 / (2 sigma^2); 0 where an arm has no rewards.
 
     Raises
     ------
