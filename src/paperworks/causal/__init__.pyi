@@ -16,11 +16,11 @@ from .local_cause import fisher_z as fisher_z
 from .local_cause import g_test as g_test
 from .local_cause import random_latent_sem as random_latent_sem
 from .local_cause import true_relation as true_relation
+from .recourse import GPUCB as GPUCB
 from .recourse import CostModel as CostModel
 from .recourse import DelayedLinUCB as DelayedLinUCB
 from .recourse import Feedback as Feedback
 from .recourse import ForestUCB as ForestUCB
-from .recourse import GPUCB as GPUCB
 from .recourse import ImprovementRecourse as ImprovementRecourse
 from .recourse import NearestPolicy as NearestPolicy
 from .recourse import Recommendation as Recommendation

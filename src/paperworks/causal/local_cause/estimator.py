@@ -83,7 +83,7 @@ class LocalCause(BaseEstimator):
         Column number of the target.
     n_features_in_ : int
         Number of columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns; their numbers if `X` has none.
 
     Raises

@@ -149,7 +149,7 @@ def nsga2(task: Problem, objectives: Callable[[Floats], Floats], seed: int, size
     from pymoo.core.problem import Problem as Pymoo
     from pymoo.optimize import minimize
 
-    class Divergences(Pymoo):  # type: ignore[misc]
+    class Divergences(Pymoo):
         def __init__(self) -> None:
             super().__init__(n_var=len(task.low), n_obj=len(task.targets), xl=task.low, xu=task.high)
 
