@@ -85,8 +85,8 @@ def test_peers_find_what_is_plain_and_keep_to_the_budget() -> None:
 
 def test_own_table_runs(tmp_path: object) -> None:
     rng = np.random.default_rng(0)
-    load = rng.permutation(400)  # 25 bins of 16 rows; the jump stands between the 15th and the 16th
-    frame = pd.DataFrame({"load": load, "latency": 10 + 30.0 * (load >= 240) + rng.normal(size=400)})
+    load = rng.permutation(400) / 4  # 25 bins of 16 rows; the jump stands between the 15th and the 16th
+    frame = pd.DataFrame({"load": load, "latency": 10 + 30.0 * (load >= 60) + rng.normal(size=400)})
     frame.to_csv(tmp_path / "own.csv", index=False)
     file = own_file(tmp_path / "own.csv", task="regression", target="latency")
     metrics = study.trial("mcpi", file.ref, 0, "smoke")
@@ -100,5 +100,5 @@ def test_own_table_runs(tmp_path: object) -> None:
         study.trial("mcpi", short.ref, 0, "smoke")
     frame.assign(latency=7.0).to_csv(tmp_path / "flat.csv", index=False)
     flat = own_file(tmp_path / "flat.csv", task="regression", target="latency")
-    with pytest.raises(DataError, match="latency must vary"):
+    with pytest.raises(DataError, match="latency"):
         study.trial("mcpi", flat.ref, 0, "smoke")
