@@ -181,6 +181,7 @@ class RecourseSimulator:
             "refit_every": refit_every,
         }
         check_settings(self._settings)
+        self._trust: list[Any] = []
         rng = as_generator(random_state)
         self._seeds = {name: int(seed) for name, seed in zip(POLICIES, rng.integers(2**31, size=7), strict=True)}
         split, fit, outliers, self._noise_seed = (int(seed) for seed in rng.integers(2**31, size=4))
@@ -330,11 +331,13 @@ class RecourseSimulator:
     def _make(self, name: str) -> Any:
         if name == "oracle":
             return _Oracle(self.improvement_)
+        if name == "trust" and self._trust:
+            return self._trust[0]  # it learns nothing from a run
         policy = make_policy(name, len(self.candidates_), self._settings, self._seeds[name])
         if name == "trust":
             (rows, labels), (held, held_labels) = self._train, self._held
             scores = self._classifier.scores(held)
-            policy.fit(self._scaled(rows), labels, self._scaled(held), held_labels, scores)
+            self._trust.append(policy.fit(self._scaled(rows), labels, self._scaled(held), held_labels, scores))
         return policy
 
     def _scaled(self, rows: Floats) -> Floats:
