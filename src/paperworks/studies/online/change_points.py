@@ -63,11 +63,17 @@ def bins(dataset: str) -> tuple[tuple[Floats, ...], float]:
     """Return the responses in each bin of the setting, of equal sizes, and the pooled standard deviation in them."""
     import numpy as np
 
+    from paperworks.datasets import DataError
+
     setting, response = _nile() if dataset == "nile" else _own(dataset)
     order = np.argsort(setting, kind="stable")
     parts = tuple(np.array_split(response[order], min(MAX_BINS, len(response) // 4)))
     freedom = sum(part.size - 1 for part in parts)
     sigma = math.sqrt(sum(float(((part - part.mean()) ** 2).sum()) for part in parts) / freedom)
+    if sigma == 0:
+        raise DataError(
+            f"the response is constant in every bin of {parts[0].size} rows: a step can be read off directly"
+        )
     return parts, sigma
 
 
@@ -95,8 +101,8 @@ def _own(dataset: str) -> tuple[Floats, Floats]:
         )
     setting, response = numeric.iloc[:, 0].to_numpy(dtype=float), table.y.to_numpy(dtype=float)
     known = np.isfinite(setting) & np.isfinite(response)
-    if known.sum() < 8 or np.ptp(response[known]) == 0:
-        raise DataError(f"{table.target} must vary over at least 8 rows whose setting is known, got {known.sum()} rows")
+    if known.sum() < 8:
+        raise DataError(f"{table.target} must be known with its setting in at least 8 rows, got {known.sum()}")
     return setting[known], response[known]
 
 
