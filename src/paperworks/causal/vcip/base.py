@@ -169,7 +169,7 @@ class SequenceScorer(BaseEstimator):
             return self._network(sizes)
 
     def _keep(self, network: Any, scaling: Scaling) -> None:
-        self.network_ = network
+        self.network_ = network.requires_grad_(False).eval()  # planning needs the gradient of actions only
         self.scaling_ = scaling
         self.outcome_mean_ = scaling.outcome_mean
         self.outcome_scale_ = scaling.outcome_scale
@@ -222,7 +222,7 @@ class SequenceScorer(BaseEstimator):
             network.load_state_dict(weights)
         except RuntimeError as error:
             raise ValueError(f"state doesn't fit the options of this model: {error}") from error
-        self._keep(network.to(find_device(self.device)).eval(), scaling)
+        self._keep(network.to(find_device(self.device)), scaling)
         return self
 
     def _records(self, outcomes: Any, actions: Any, covariates: Any, static: Any, mask: Any) -> Records:

@@ -138,32 +138,34 @@ class TwinTransition(nn.Module):
         into_head = self.code_head(codes).view(batch, n_steps, 2, -1).permute(1, 2, 0, 3)
         zero = codes.new_zeros(2, batch, self.hidden)
         memory = [(zero, zero)] * self.n_layers
-        z, states, laws = z0, [], []
-        for s in range(n_steps):
-            gates = torch.baddbmm(into_gates[s], torch.cat([z.expand(2, -1, -1), memory[0][0]], dim=2), self.first)
+        followed = 0 if target is None else 1
+        z, states, means, log_vars = z0, [], [], []
+        # unbind, split and chunk: their gradients are one concatenation, where each slice would fill a tensor of zeros
+        for s, (gates_s, head_s) in enumerate(zip(into_gates.unbind(), into_head.unbind(), strict=True)):
+            gates = torch.baddbmm(gates_s, torch.cat([z.expand(2, -1, -1), memory[0][0]], dim=2), self.first)
             memory[0] = _cell(gates, memory[0][1])
             for layer in range(1, self.n_layers):
                 both = torch.cat([memory[layer - 1][0], memory[layer][0]], dim=2)
                 gates = torch.baddbmm(self.deeper_bias[layer - 1], both, self.deeper[layer - 1])
                 memory[layer] = _cell(gates, memory[layer][1])
-            inner = F.elu(torch.baddbmm(into_head[s], memory[-1][0], self.head_in))
-            law = torch.baddbmm(self.head_bias, inner, self.head_out)
-            laws.append(law)
-            mean = law[0 if target is None else 1, :, : self.latent]
+            inner = F.elu(torch.baddbmm(head_s, memory[-1][0], self.head_in))
+            mean, log_var = torch.baddbmm(self.head_bias, inner, self.head_out).chunk(2, dim=2)
+            log_var = log_var.clamp(*LOG_VAR)
+            z = mean[followed]
             if noise is not None:
-                log_var = law[1, :, self.latent :].clamp(*LOG_VAR)
-                mean = mean + noise[:, s] * torch.exp(0.5 * log_var)
-            z = mean
+                z = z + noise[:, s] * torch.exp(0.5 * log_var[followed])
+            means.append(mean)
+            log_vars.append(log_var)
             states.append(z)
-        means, log_vars = torch.stack(laws, dim=2).split(self.latent, dim=3)
-        return torch.stack(states, dim=1), means, log_vars.clamp(*LOG_VAR)
+        return torch.stack(states, dim=1), torch.stack(means, dim=2), torch.stack(log_vars, dim=2)
 
 
 def _cell(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
     h = c.shape[-1]
-    open_ = torch.sigmoid(gates[..., : 3 * h])
-    c = open_[..., :h] * c + open_[..., h : 2 * h] * torch.tanh(gates[..., 3 * h :])
-    return open_[..., 2 * h :] * torch.tanh(c), c
+    valves, proposed = gates.split([3 * h, h], dim=-1)
+    forget, write, show = torch.sigmoid(valves).chunk(3, dim=-1)
+    c = torch.addcmul(forget * c, write, torch.tanh(proposed))
+    return show * torch.tanh(c), c
 
 
 class VariationalNetwork(nn.Module):

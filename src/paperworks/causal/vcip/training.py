@@ -129,7 +129,7 @@ def train(
         If the loss stops being finite.
     """
     generator = torch.Generator(device=sequences.inputs.device).manual_seed(int(rng.randint(2**31 - 1)))
-    optimiser = torch.optim.Adam(network.parameters(), lr=lr, weight_decay=weight_decay)
+    optimiser = torch.optim.Adam(network.parameters(), lr=lr, weight_decay=weight_decay, fused=True)
     windows = [] if validation is None else _validation_windows(validation)
     counts = sequences.usable.sum(axis=0)
     share = counts / counts.sum()  # each window is as likely as any other
