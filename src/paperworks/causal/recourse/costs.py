@@ -119,13 +119,14 @@ class CostModel:
         ndarray of shape (..., D)
             The mapped points.
         """
+        # Column by column in memory: distances reduce over the few features of many candidates.
         if self.kind != "mps":
-            return rows
+            return np.asfortranarray(rows)
         place = np.clip((rows - self._start) / self._step, 0.0, N_GRID - 1.0)
         left = np.minimum(place.astype(np.intp), N_GRID - 2)
         column = np.arange(self._curves.shape[0])
         low, high = self._curves[column, left], self._curves[column, left + 1]
-        return np.asarray(low + (place - left) * (high - low))
+        return np.asfortranarray(low + (place - left) * (high - low))
 
     def distance(self, point: Floats, points: Floats) -> Floats:
         """Return the cost of going from a mapped point to mapped points.

@@ -47,7 +47,7 @@ class ImprovementRecourse(BaseEstimator):
     report the default recommends the nearest candidate.
 
     The estimated improvement is an average over those who followed a recommendation: no causal guarantee for one
-    person. The paper's method learns only from what it was told before; nothing here reads a later report.
+    person.
 
     Parameters
     ----------
@@ -64,17 +64,25 @@ class ImprovementRecourse(BaseEstimator):
         Largest number of candidates K, drawn at random.
     timeout : int, default=10
         Rounds within which a report counts, the round of the recommendation included.
-    alpha, delta, bonus, correct_timeout
-        For ``method="linucb"``, see `DelayedLinUCB`.
-    n_estimators, sample_ratio
-        For ``method="bwo"``, see `ForestUCB`.
-    gamma, refit_every
-        For ``method="bwo"`` and ``"gp"``, see `ForestUCB`.
+    alpha : float, default=20.0
+        For ``method="linucb"``: start of the precision, see `DelayedLinUCB`.
+    delta : float, default=0.05
+        For ``method="linucb"``: level of the bounds, in (0, 1).
+    bonus : {"squared", "norm"}, default="squared"
+        For ``method="linucb"``: the bonus of the authors' code, or that of the theory.
+    n_estimators : int, default=50
+        For ``method="bwo"``: number of trees.
+    sample_ratio : float, default=4.0
+        For ``method="bwo"``: each tree sees ``1 / sample_ratio`` of the rows; at least 1.
+    gamma : float, default=1.0
+        For ``method="bwo"`` and ``"gp"``: base of the decay of exploration, in (0, 1].
     outlier_limit : float or None, default=None
         Largest outlier score of a candidate, that is -`score_samples` of an isolation forest fitted to the favourable
         rows of the classifier's part. None or 1 is no limit.
     candidate_fraction : float, default=0.33
         Share of the rows, stratified, that is kept from the classifier and supplies the candidates; in (0, 1).
+    correct_timeout : bool, default=False
+        For ``method="linucb"``: divide estimates by the share of reports that come in time, see `DelayedLinUCB`.
     acceptance : callable or None, default=None
         ``acceptance(cost, D)``, with costs of shape (K,), returns the probability that an action is carried out. None
         is ``exp(-cost / D)``, with 2 D in place of D for the Mahalanobis cost.
@@ -83,6 +91,8 @@ class ImprovementRecourse(BaseEstimator):
         `tick` closes.
     allow_favourable : bool, default=False
         Accept persons that the classifier finds favourable already.
+    refit_every : int, default=1
+        For ``method="bwo"`` and ``"gp"``: least number of rounds between two fits of the surrogate.
     bounds : mapping or None, default=None
         Maps columns to ``(low, high)``, in original units, inclusive, None being no limit: only candidates within are
         drawn.

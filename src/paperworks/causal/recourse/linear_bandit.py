@@ -240,7 +240,8 @@ class DelayedLinUCB:
             raise ValueError(
                 f"feasible must hold numbers from 0 to {self.n_arms - 1}, got {given.min()}..{given.max()}"
             )
-        return np.unique(given).astype(np.intp)
+        ascending = bool((given[1:] > given[:-1]).all())
+        return (given if ascending else np.unique(given)).astype(np.intp)
 
     def _checked(self, item: Any) -> Feedback:
         if not isinstance(item, tuple | list) or not 3 <= len(item) <= 5:

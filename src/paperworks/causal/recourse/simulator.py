@@ -60,7 +60,7 @@ class RecourseSimulator:
     assumed_cost : {"norm", "mps", "mahalanobis"}, default="norm"
         Cost behind the acceptance that policies see; the oracle sees the true one.
     improvement : array-like of shape (n_samples,) or None, default=None
-        theta of each row of X, if it is known; then no noise is added.
+        Probability theta of each row of X, if it is known; then no noise is added.
     immutable : sequence of column names or numbers, default=()
         Features in which candidate and person must be equal.
     group : column name or number, or None, default=None
@@ -69,10 +69,22 @@ class RecourseSimulator:
         Largest number of candidates K, drawn at random.
     outlier_limit : float or None, default=None
         As in `ImprovementRecourse`.
-    alpha, delta, bonus, correct_timeout
-        For the policy ``"linucb"``, see `DelayedLinUCB`.
-    n_estimators, sample_ratio, gamma, refit_every
-        For the policies ``"bwo"`` and ``"gp"``, see `ForestUCB`.
+    alpha : float, default=20.0
+        Of the policy ``"linucb"``, see `DelayedLinUCB`.
+    delta : float, default=0.05
+        Of the policy ``"linucb"``.
+    bonus : {"squared", "norm"}, default="squared"
+        Of the policy ``"linucb"``.
+    correct_timeout : bool, default=False
+        Of the policy ``"linucb"``.
+    n_estimators : int, default=50
+        Of the policy ``"bwo"``, see `ForestUCB`.
+    sample_ratio : float, default=4.0
+        Of the policy ``"bwo"``.
+    gamma : float, default=1.0
+        Of the policies ``"bwo"`` and ``"gp"``.
+    refit_every : int, default=1
+        Of the policies ``"bwo"`` and ``"gp"``.
     model_refit_every : int or None, default=None
         Fit the classifier anew after so many rounds, on its rows and the outcomes so far: the target with label 1
         where a success was told, with label 0 where the time-out has passed without. Candidates and persons must
