@@ -132,7 +132,7 @@ def prepare_mimic(path: str) -> str:
     import pandas as pd
 
     given = pd.read_hdf(path, "interventions")[["vaso", "vent"]]
-    vitals = pd.read_hdf(path, "vitals_labs_mean")
+    vitals: Any = pd.read_hdf(path, "vitals_labs_mean")
     wanted = ["diastolic blood pressure", "heart rate", "respiratory rate", "oxygen saturation", "glucose"]
     vitals = vitals.droplevel(list(range(1, vitals.columns.nlevels)), axis=1)[wanted]
     frame = vitals.join(given, how="inner").reset_index()
@@ -281,7 +281,7 @@ def boosted_trees(problem: Problem, seed: int, settings: Mapping[str, Any]) -> t
     y, a = train["outcomes"][:, :, 0], train["actions"]
     rng = rng_for("tree-windows", seed)
 
-    def features(outcomes: Floats, actions: Floats, static: Any, rows: Any, ends: Any, plans: Floats) -> Floats:
+    def features(outcomes: Floats, actions: Floats, static: Any, rows: Any, ends: Any, plans: Any) -> Floats:
         days = np.arange(3)
         parts = [outcomes[rows[:, None], ends[:, None] - days], actions[rows[:, None], ends[:, None] - 1 - days]]
         parts += [plans] + ([] if static is None else [static[rows]])
