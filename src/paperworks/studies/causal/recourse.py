@@ -374,6 +374,7 @@ STUDY = Study(
             role="peer",
             source='dice_ml: Dice(method="kdtree"), the nearest row among the same candidates, without sparsity step',
             requires=("dice-ml",),
+            install="dice-ml",
         ),
     ),
     metrics=(
