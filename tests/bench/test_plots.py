@@ -76,6 +76,14 @@ def test_a_curve_follows_the_number_of_the_data_sets() -> None:
         assert float(mean) == pytest.approx(part["loss"].mean(), abs=6e-4)
 
 
+def test_data_sets_outside_a_plot() -> None:
+    frame = results().replace({"wine": "own file", "iris": "another"})
+    assert (
+        draw(Plot("curve", "loss", "Growth", against="rows", at={"wine": 178.0, "iris": 150.0}), STUDY, frame) is None
+    )
+    assert len(draw(Plot("spread", "loss", "Losses", datasets=("wine",)), STUDY, frame).rows) == 3
+
+
 @pytest.mark.parametrize("kind", ["spread", "tradeoff"])
 def test_hostile_names_and_extreme_values_are_drawn_as_text(kind) -> None:
     frame = results().replace({"ours": HOSTILE})

@@ -59,7 +59,8 @@ def draw(plot: Plot, study: Study, results: pd.DataFrame) -> Picture | None:
     """
     rows = results[results["status"] == "ok"]
     wanted = tuple(plot.at) or plot.datasets
-    if wanted and rows["dataset"].isin(wanted).any():
+    # In a spread or a tradeoff, data of the user stand for those of the study.
+    if plot.kind == "curve" or (wanted and rows["dataset"].isin(wanted).any()):
         rows = rows[rows["dataset"].isin(wanted)]
     if plot.contenders:
         rows = rows[rows["contender"].isin(plot.contenders)]
