@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check install --quiet --no-compile --constraint constraints.txt
-EXTRAS = torch,hf,serve,ray,dask,postgres,peers,dev
+EXTRAS = torch,gp,jax,quantum,hf,xarray,serve,ray,dask,postgres,peers,dev
 PYTEST_ARGS ?= -n 2
 SLUG ?=
 

@@ -361,6 +361,18 @@ def _study(trial, **changes) -> Study:
     return dataclasses.replace(read_study(f"file:{ARITHMETIC}"), trial=trial, **changes)
 
 
+def test_a_trial_that_changes_how_numpy_treats_errors_changes_no_other(store):
+    """Some libraries make underflow an error when they are imported."""
+
+    def trial(contender, dataset, seed, scale):
+        before = np.geterr()["under"] == "raise"
+        np.seterr(all="raise")
+        return {"score": float(before), "loss": 0.0}
+
+    result = run_study(_study(trial, slug="raises"), scale="smoke", jobs=1, store=store)
+    assert {values[0] for values in metrics_of(result).values()} == {0.0}
+
+
 def test_lambdas_closures_and_classes_travel_by_value(store):
     class Model:
         def __init__(self, shift: float) -> None:

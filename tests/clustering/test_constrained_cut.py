@@ -25,7 +25,7 @@ from paperworks.clustering import (
     sweep_cut,
 )
 from paperworks.clustering.constrained_cut.bounds import bounds_of
-from paperworks.clustering.constrained_cut.cuts import prefix_cuts, ratio_of
+from paperworks.clustering.constrained_cut.cuts import prefix_cuts
 from paperworks.clustering.constrained_cut.problem import Problem, degrees, laplacian
 from paperworks.clustering.constrained_cut.spectrum import grounded, neutral_pairs, potential_pairs
 
@@ -477,7 +477,10 @@ def test_a_hundred_thousand_nodes():
     X = np.random.default_rng(0).random((100_000, 2))
     pairs = np.random.default_rng(1).integers(0, len(X), (1000, 2))
     apart = pairs[(X[pairs[:, 0], 0] < 0.5) != (X[pairs[:, 1], 0] < 0.5)]
-    model = ConstrainedSpectralCut(random_state=0).fit(X, cannot_link=apart)
-    halves = ratio_of(model._problem_, (X[:, 0] < 0.5).astype(np.int64))
-    assert model.cut_ratio_ <= 2 * halves  # the cut that respects every pair
-    assert min(np.bincount(model.labels_)) >= len(X) // 10
+    options = {"self_loops": "neutral", "min_fraction": 0.0, "random_state": 0}
+    model = ConstrainedSpectralCut(**options).fit(X, cannot_link=apart)
+    assert 0 < model.lower_bound_ <= model.cut_ratio_ <= model.upper_bound_ <= model.cheeger_bound_
+    default = ConstrainedSpectralCut(random_state=0).fit(X, cannot_link=apart)
+    assert default.lower_bound_ == pytest.approx(model.lower_bound_, rel=1e-6)
+    assert model.lower_bound_ <= default.cut_ratio_
+    assert min(np.bincount(default.labels_)) >= len(X) // 10

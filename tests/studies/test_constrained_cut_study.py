@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from scipy.linalg import eigh
 
 from paperworks.studies.clustering import constrained_cut as study
 
@@ -63,4 +64,9 @@ def test_cop_kmeans_keeps_constraints_and_finds_blobs():
 
 def test_the_signed_laplacian_separates_an_easy_pair():
     G, H, y = study._graphs("sbm-0.13", 0, {"n": 300})
-    assert abs(np.corrcoef(study._signed(G, H, 0), y)[0, 1]) > 0.9
+    signed, halves = study._signed(G, H), study._halves(G.toarray(), 0)
+    assert abs(np.corrcoef(signed, y)[0, 1]) > 0.9
+    assert signed.sum() == halves.sum() == 150
+    degree = np.diag(G.toarray().sum(axis=1))
+    fiedler = eigh(degree - G.toarray(), degree, subset_by_index=[1, 1])[1][:, 0]
+    assert abs(np.corrcoef(halves, fiedler > np.median(fiedler))[0, 1]) == pytest.approx(1.0)

@@ -86,9 +86,11 @@ def test_peers() -> None:
 def test_cop_kmeans_leaves_the_global_state_alone() -> None:
     pytest.importorskip("active_semi_clustering")
     before = np.random.get_state()[1].copy()  # noqa: NPY002
+    errors = np.geterr()
     given = study.problem("iris-60", 0)
     labels = study.cop_kmeans(given, 0)
     np.testing.assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002
+    assert np.geterr() == errors
     assert all(labels[a] != labels[b] for a, b in given.cannot)
     assert len(set(labels.tolist())) == 3
 

@@ -28,6 +28,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from paperworks.bench.catalog import load_study
 from paperworks.bench.study import Study
 
@@ -202,7 +204,8 @@ def _run(task: Task, *, hard: bool) -> Outcome:
         watch = _Watch()
         try:
             study = _unpickle(task.payload) if task.payload else read_study(task.study, task.digest)
-            with _thread_limits(task.threads), contextlib.redirect_stdout(sys.stderr):
+            # np.errstate(): a peer that changes how NumPy treats overflow must not change other trials.
+            with _thread_limits(task.threads), np.errstate(), contextlib.redirect_stdout(sys.stderr):
                 watch.start()
                 with _hard_timeout(task.timeout if hard else None), _soft_timeout(task.timeout):
                     value = study.trial(task.contender, task.dataset, task.seed, task.scale)

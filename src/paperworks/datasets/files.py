@@ -25,19 +25,20 @@ if TYPE_CHECKING:
 
     from paperworks.datasets.readers import Source
 
-__all__ = ["OwnFile", "own_file", "raw_table", "record_of"]
+__all__ = ["EXTENSIONS", "OwnFile", "own_file", "raw_table", "record_of"]
 
 OwnKind = Literal["table", "graph", "matrix", "series"]
 
 _TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 _PARQUET = (".parquet", ".pq")
 _FRAMES = (*_TEXT, *_PARQUET, ".npz")
-_EXTENSIONS: dict[str, tuple[str, ...]] = {
+EXTENSIONS: dict[str, tuple[str, ...]] = {
     "table": _FRAMES,
     "graph": (".graphml", ".graphml.gz"),
     "matrix": _FRAMES,
     "series": _FRAMES,
 }
+"""Ends of the names of files that hold each kind."""
 _SCHEME = "file:"
 
 
@@ -85,7 +86,7 @@ class _Request:
         fields = parse_qs(query)
         one = {name: values[0] for name, values in fields.items()}
         kind, task, digest = one.get("kind", "table"), one.get("task", "none"), one.get("sha256", "")
-        if not path or len(digest) != 64 or kind not in _EXTENSIONS or task not in get_args(Task):
+        if not path or len(digest) != 64 or kind not in EXTENSIONS or task not in get_args(Task):
             raise DataError(f"malformed reference of an own file: {ref!r}; own_file() makes them")
         return cls(
             Path(os.fsdecode(unquote_to_bytes(path))),
@@ -147,8 +148,8 @@ def own_file(
     ['yes', 'no', 'yes', 'no']
     >>> folder.cleanup()
     """
-    if kind not in _EXTENSIONS:
-        raise ValueError(f"kind must be one of {', '.join(_EXTENSIONS)}; got {kind!r}")
+    if kind not in EXTENSIONS:
+        raise ValueError(f"kind must be one of {', '.join(EXTENSIONS)}; got {kind!r}")
     if task not in get_args(Task):
         raise ValueError(f"task must be one of {', '.join(get_args(Task))}; got {task!r}")
     if isinstance(drop, str):
@@ -213,7 +214,7 @@ def _described(data: Any) -> tuple[tuple[int, ...], tuple[str, ...]]:
 
 def _digest(path: Path, kind: str) -> str:
     """Return the SHA-256 of a file, refusing what is no readable file of the kind."""
-    accepted = _EXTENSIONS[kind]
+    accepted = EXTENSIONS[kind]
     try:
         if path.is_dir():
             raise DataError(f"{path} is a folder; name a file ({', '.join(accepted)})")

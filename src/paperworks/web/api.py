@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -22,7 +23,7 @@ from paperworks.web.jobs import QueueFull
 from paperworks.web.site import Site
 from paperworks.web.uploads import Upload, UploadError, preview
 
-__all__ = ["make_api", "taken_upload"]
+__all__ = ["make_api", "refusals", "taken_upload"]
 
 _POLL_SECONDS = 0.5
 _CHUNK = 1 << 18
@@ -126,10 +127,8 @@ def make_api(site: Site) -> APIRouter:
     @api.get("/methods/{slug}", responses=_responses(404))
     def method(slug: str) -> dict[str, Any]:
         """The card of a method, its last run and its speed."""
-        try:
+        with refusals():
             page = site.page(slug)
-        except LookupError as error:
-            raise HTTPException(404, str(error)) from error
         return {**page.card.to_json(), **_method(site, page), "last_run": run_to_json(page.run) if page.run else None}
 
     @api.get("/find", responses=_responses(400))
@@ -137,10 +136,8 @@ def make_api(site: Site) -> APIRouter:
         q: Annotated[str, Query(min_length=1, max_length=500)], limit: Annotated[int, Query(ge=1, le=50)] = 5
     ) -> list[Found]:
         """Methods for a problem told in plain words; empty if nothing fits."""
-        try:
+        with refusals():
             matches = finder().find(q, limit)
-        except ValueError as error:
-            raise HTTPException(400, str(error)) from error
         return [Found(slug=m.slug, score=m.score, because=list(m.because)) for m in matches]
 
     @api.get("/runs", responses=_responses())
@@ -179,12 +176,8 @@ def make_api(site: Site) -> APIRouter:
         before: Annotated[int, Query(ge=1, le=2**31 - 1)], after: Annotated[int, Query(ge=1, le=2**31 - 1)]
     ) -> dict[str, Any]:
         """What changed between two runs of a study, and whether it is more than chance."""
-        try:
+        with refusals():
             return site.compare(before, after)
-        except StoreError as error:
-            raise HTTPException(404, str(error)) from error
-        except (ValueError, LookupError) as error:
-            raise HTTPException(400, str(error)) from error
 
     @api.get("/uploads", responses=_responses())
     def uploads() -> list[UploadRecord]:
@@ -194,13 +187,9 @@ def make_api(site: Site) -> APIRouter:
     @api.get("/uploads/{upload_id}", responses=_responses(400, 404))
     def upload(upload_id: str) -> UploadRecord:
         """One uploaded file with its columns and first rows."""
-        try:
+        with refusals():
             found = site.uploads.get(upload_id)
             return _upload(found, preview(found))
-        except LookupError as error:
-            raise HTTPException(404, str(error)) from error
-        except ValueError as error:
-            raise HTTPException(400, str(error)) from error
 
     body = {"multipart/form-data": {"schema": {"type": "object", "required": ["file"], "properties": {"file": {"type": "string", "format": "binary"}, "encoding": {"type": "string"}}}}}  # fmt: skip  # noqa: E501
 
@@ -212,11 +201,9 @@ def make_api(site: Site) -> APIRouter:
     )
     async def take(request: Request) -> UploadRecord:
         """Take a CSV, Parquet, NPZ or GraphML file."""
-        try:
+        with refusals():
             taken = await taken_upload(site, request)
             return _upload(taken, await run_in_threadpool(preview, taken))
-        except ValueError as error:
-            raise HTTPException(400, str(error)) from error
 
     @api.get("/jobs", responses=_responses())
     def jobs() -> list[JobState]:
@@ -226,34 +213,41 @@ def make_api(site: Site) -> APIRouter:
     @api.get("/jobs/{job_id}", responses=_responses(404))
     def job(job_id: str) -> JobState:
         """One run started here; `run_id` is its number once it has begun."""
-        try:
+        with refusals():
             return JobState(**site.jobs.get(job_id).to_json())
-        except LookupError as error:
-            raise HTTPException(404, str(error)) from error
 
     @api.post("/jobs", status_code=202, responses=_responses(400, 404, 429, *_WRITES))
     def start(wanted: JobRequest) -> JobState:
         """Queue a run of a study, on its own data sets or on an uploaded file."""
-        try:
+        with refusals():
             found = site.uploads.get(wanted.upload) if wanted.upload is not None else None
             job = site.start(wanted.study, wanted.scale, found, wanted.target, wanted.seeds)
-        except QueueFull as error:
-            raise HTTPException(429, str(error)) from error
-        except LookupError as error:
-            raise HTTPException(404, str(error)) from error
-        except (ValueError, ImportError) as error:
-            raise HTTPException(400, str(error)) from error
         return JobState(**job.to_json())
 
     @api.delete("/jobs/{job_id}", responses=_responses(404, *_WRITES))
     def stop(job_id: str) -> JobState:
         """Stop a run; its finished trials stay stored."""
-        try:
+        with refusals():
             return JobState(**site.jobs.stop(job_id).to_json())
-        except LookupError as error:
-            raise HTTPException(404, str(error)) from error
 
     return api
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Turn what the site refuses into an answer: 404 for what does not exist, 429 for a full queue, else 400."""
+    try:
+        yield
+    except QueueFull as error:
+        raise HTTPException(429, str(error)) from error
+    except StoreError as error:
+        raise HTTPException(404, str(error)) from error
+    except LookupError as error:
+        if type(error) is not LookupError:  # a KeyError or IndexError is a fault of ours
+            raise
+        raise HTTPException(404, str(error)) from error
+    except (ValueError, ImportError) as error:
+        raise HTTPException(400, str(error)) from error
 
 
 async def taken_upload(site: Site, request: Request) -> Upload:
@@ -265,38 +259,23 @@ async def taken_upload(site: Site, request: Request) -> Upload:
         If there is no file, or it is refused.
     """
     try:
-        form = await request.form(max_files=1, max_fields=8)
+        async with request.form(max_files=1, max_fields=8) as form:
+            file, encoding = form.get("file"), form.get("encoding", "")
+            if not isinstance(file, UploadFile) or not file.filename:
+                raise UploadError("no file was sent; expected a form with the field 'file'")
+
+            async def chunks() -> AsyncIterator[bytes]:
+                while block := await file.read(_CHUNK):
+                    yield block
+
+            return await site.uploads.take(file.filename, chunks(), encoding if isinstance(encoding, str) else "")
     except HTTPException as error:
         raise UploadError(f"the form can't be read: {error.detail}") from error
-    async with _closing(form):
-        file = form.get("file")
-        if not isinstance(file, UploadFile) or not file.filename:
-            raise UploadError("no file was sent; expected a form with the field 'file'")
-
-        async def chunks() -> AsyncIterator[bytes]:
-            while block := await file.read(_CHUNK):
-                yield block
-
-        encoding = form.get("encoding", "")
-        return await site.uploads.take(file.filename, chunks(), encoding if isinstance(encoding, str) else "")
-
-
-class _closing:
-    def __init__(self, form: Any) -> None:
-        self._form = form
-
-    async def __aenter__(self) -> None:
-        return None
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._form.close()
 
 
 def _run(site: Site, run_id: int) -> Any:
-    try:
+    with refusals():
         return site.store.run(run_id)
-    except StoreError as error:
-        raise HTTPException(404, str(error)) from error
 
 
 def _method(site: Site, page: Page) -> dict[str, Any]:

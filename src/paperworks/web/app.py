@@ -25,9 +25,9 @@ with extra("serve"):
     from starlette.concurrency import run_in_threadpool
     from starlette.exceptions import HTTPException as AnyHTTPException
 
-    from paperworks.web.api import make_api, taken_upload
+    from paperworks.web.api import make_api, refusals, taken_upload
     from paperworks.web.jobs import Jobs, QueueFull
-    from paperworks.web.security import COOKIE, Guard
+    from paperworks.web.security import COOKIE, Guard, is_secret
     from paperworks.web.site import Site
     from paperworks.web.uploads import Uploads, preview
 
@@ -128,8 +128,9 @@ def _add_pages(app: FastAPI, site: Site, token: str | None) -> None:
 
     @get("/methods/{slug}")
     def method(slug: str) -> str:
-        with _as_404():
-            return site.method(slug)
+        with refusals():
+            page = site.page(slug)
+        return site.method(page)
 
     @get("/find")
     def find(q: Annotated[str, Query(max_length=500)] = "") -> str:
@@ -150,11 +151,12 @@ def _add_pages(app: FastAPI, site: Site, token: str | None) -> None:
 
     @get("/runs/{run_id}")
     def run(run_id: _RunId) -> str:
-        with _as_404():
+        with refusals():
             record = site.store.run(run_id)
-            if record.status == "done":
-                return site.method(record.study, record)
-            newest = site.store.trials(run_id, limit=_SHOWN_TRIALS, newest_first=True)
+            page = site.page(record.study, record) if record.status == "done" else None
+        if page is not None:
+            return site.method(page)
+        newest = site.store.trials(run_id, limit=_SHOWN_TRIALS, newest_first=True)
         job = next((job for job in site.jobs.all() if job.run_id == run_id and job.state == "running"), None)
         return site.render("run.html", run=record, trials=[trial_to_json(trial) for trial in newest], job=job)
 
@@ -172,21 +174,18 @@ def _add_pages(app: FastAPI, site: Site, token: str | None) -> None:
 
     @get("/data")
     def data() -> str:
-        return site.render("data.html", uploads=site.uploads.all(), problem="", max_mb=site.uploads.max_bytes / 2**20)
+        return site.data_page()
 
     @post("/data")
     async def upload(request: Request) -> Response:
         try:
             taken = await taken_upload(site, request)
         except ValueError as error:
-            text = site.render(
-                "data.html", uploads=site.uploads.all(), problem=str(error), max_mb=site.uploads.max_bytes / 2**20
-            )
-            return HTMLResponse(text, 400)
+            return HTMLResponse(site.data_page(str(error)), 400)
         return RedirectResponse(f"/data/{taken.id}", 303)
 
     def upload_page(upload_id: str, problem: str = "", chosen: dict[str, str] | None = None) -> str:
-        with _as_404():
+        with refusals():
             taken = site.uploads.get(upload_id)
         shown: dict[str, Any] = {"columns": [], "rows": [], "shape": []}
         try:
@@ -227,7 +226,7 @@ def _add_pages(app: FastAPI, site: Site, token: str | None) -> None:
 
     @get("/jobs/{job_id}")
     def job(job_id: str) -> Response:
-        with _as_404():
+        with refusals():
             found = site.jobs.get(job_id)
         if found.run_id and found.state != "failed":
             return RedirectResponse(f"/runs/{found.run_id}", 303)
@@ -235,7 +234,7 @@ def _add_pages(app: FastAPI, site: Site, token: str | None) -> None:
 
     @post("/jobs/{job_id}/stop")
     def stop(job_id: str) -> Response:
-        with _as_404():
+        with refusals():
             found = site.jobs.stop(job_id)
         return RedirectResponse(f"/runs/{found.run_id}" if found.run_id else f"/jobs/{job_id}", 303)
 
@@ -245,9 +244,7 @@ def _add_pages(app: FastAPI, site: Site, token: str | None) -> None:
 
     @post("/login")
     def logged_in(secret: Annotated[str, Form(alias="token")] = "") -> Response:
-        import hmac
-
-        if token is None or not hmac.compare_digest(secret.encode(), token.encode()):
+        if token is None or not is_secret(secret, token):
             return HTMLResponse(site.render("login.html", problem="This is not the token."), 403)
         answer = RedirectResponse("/", 303)
         answer.set_cookie(COOKIE, secret, httponly=True, samesite="strict")
@@ -264,14 +261,3 @@ def _add_pages(app: FastAPI, site: Site, token: str | None) -> None:
 def _fits(wanted: str, given: str) -> bool:
     """Return whether a study of data of kind `wanted` can read a file of kind `given`."""
     return wanted == given or (given == "table" and wanted in ("matrix", "series"))
-
-
-class _as_404:
-    """Turns an unknown name into an answer of its own."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, StoreError) or type(error) is LookupError:
-            raise HTTPException(404, str(error)) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import queue
 import secrets
 import threading
@@ -149,6 +148,6 @@ class Jobs:
             job.study, scale=job.scale, jobs=self._places, store=store, on_event=on_event, **job.arguments
         )
         job.run_id = result.run.id
-        with self._lock, contextlib.suppress(KeyError):
+        with self._lock:
             if job.state == "running":
                 job.state = "done"

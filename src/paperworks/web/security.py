@@ -12,7 +12,7 @@ from starlette.requests import cookie_parser
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["COOKIE", "Guard", "is_loopback"]
+__all__ = ["COOKIE", "Guard", "is_loopback", "is_secret"]
 
 COOKIE = "paperworks_token"
 _SAFE = ("GET", "HEAD", "OPTIONS")
@@ -38,6 +38,11 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def is_secret(given: str, secret: str) -> bool:
+    """Return whether a text is the secret, in a time that tells nothing of it."""
+    return hmac.compare_digest(given.encode(), secret.encode())
 
 
 class _TooLarge(Exception):
@@ -130,10 +135,8 @@ class Guard:
     def _has_token(self, headers: Headers) -> bool:
         scheme, _, sent = headers.get("authorization", "").partition(" ")
         cookie = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
-        return any(
-            hmac.compare_digest(value.strip().encode(), (self.token or "").encode())
-            for value in (sent if scheme.lower() == "bearer" else "", cookie)
-        )
+        given = (sent.strip() if scheme.lower() == "bearer" else "", cookie)
+        return any(is_secret(value, self.token or "") for value in given)
 
     def _large(self) -> JSONResponse:
         return JSONResponse({"detail": f"larger than the {self.max_bytes / 2**20:,.4g} MB allowed"}, 413)

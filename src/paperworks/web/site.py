@@ -12,12 +12,13 @@ from typing import Any
 from paperworks.bench import catalog
 from paperworks.bench.card import Card, all_cards
 from paperworks.bench.comparison import compare_stored
-from paperworks.bench.report.pages import Links, Page, context_of, environment, gather, index_context, speed_of
+from paperworks.bench.report.pages import Links, Page, context_of, environment, gather, index_context
+from paperworks.bench.report.provenance import speed_of
 from paperworks.bench.store import RunRecord, Store
 from paperworks.bench.study import Study
 from paperworks.datasets import own_file
 from paperworks.web.jobs import Job, Jobs
-from paperworks.web.uploads import Upload, Uploads
+from paperworks.web.uploads import KINDS, Upload, Uploads
 
 __all__ = ["Site"]
 
@@ -51,7 +52,7 @@ class Site:
     def page(self, slug: str, run: RunRecord | None = None) -> Page:
         """Return what is shown of one study; `LookupError` if neither the package nor the store knows it."""
         cards: Mapping[str, Card] = {key: card for key, card in all_cards().items() if key == slug}
-        pages, _ = gather(_OneStudy(self.store, slug), studies=[slug], run=run, cards=cards)
+        pages, _ = gather(self.store, studies=[slug], run=run, cards=cards)
         if not pages:
             raise LookupError(f"no study {slug!r} on this machine")
         return pages[0]
@@ -64,17 +65,22 @@ class Site:
         speeds = {page.card.slug: self.speed(page.card.slug) for page in pages}
         return self._cached(key, lambda: self.render("index.html", **index_context(pages, orphans, speeds)))
 
-    def method(self, slug: str, run: RunRecord | None = None) -> str:
-        """Return the page of one study, showing `run` if it is given."""
-        page = self.page(slug, run)
+    def method(self, page: Page) -> str:
+        """Return the page of one study."""
+        slug = page.card.slug
         shown = [(r.id, r.status, r.n_done) for r in (page.run, page.newer, *page.history) if r]
         key = ("method", slug, tuple(shown))
         return self._cached(key, lambda: self.render("study.html", **context_of(self.store, page, self.speed(slug))))
 
+    def data_page(self, problem: str = "") -> str:
+        """Return the page on which a file is chosen."""
+        largest = self.uploads.max_bytes / 2**20
+        return self.render("data.html", uploads=self.uploads.all(), problem=problem, max_mb=largest, kinds=KINDS)
+
     def warm(self) -> None:
         """Render every method's page once, so that the first reader does not wait."""
         for page in self.pages()[0]:
-            self.method(page.card.slug)
+            self.method(page)
 
     def speed(self, slug: str) -> dict[str, Any] | None:
         """Return the measured speed of a method, if there is any."""
@@ -135,23 +141,3 @@ class Site:
             while len(self._rendered) > _CACHED:
                 self._rendered.popitem(last=False)
         return text
-
-
-class _OneStudy:
-    """The part of a store that belongs to one study."""
-
-    def __init__(self, store: Store, slug: str) -> None:
-        self._store = store
-        self._slug = slug
-
-    def run(self, run_id: int) -> RunRecord:
-        return self._store.run(run_id)
-
-    def latest(self) -> dict[str, RunRecord]:
-        return self._store.latest()
-
-    def runs(self, study: str | None = None, limit: int | None = None) -> list[RunRecord]:
-        return self._store.runs(study or self._slug, limit)
-
-    def results(self, run_id: int) -> Any:
-        return self._store.results(run_id)

@@ -16,20 +16,11 @@ from typing import Any
 import numpy as np
 from starlette.concurrency import run_in_threadpool
 
-__all__ = ["Upload", "UploadError", "Uploads"]
+from paperworks.datasets.files import EXTENSIONS
 
-KINDS = {
-    ".csv": "table",
-    ".tsv": "table",
-    ".txt": "table",
-    ".csv.gz": "table",
-    ".tsv.gz": "table",
-    ".parquet": "table",
-    ".pq": "table",
-    ".npz": "table",
-    ".graphml": "graph",
-    ".graphml.gz": "graph",
-}
+__all__ = ["KINDS", "Upload", "UploadError", "Uploads", "preview"]
+
+KINDS = {end: kind for kind in ("table", "graph") for end in EXTENSIONS[kind]}
 """Kind of data by the end of the file's name."""
 
 _PREVIEW_ROWS = 8

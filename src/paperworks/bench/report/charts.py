@@ -11,9 +11,10 @@ from typing import Any
 
 __all__ = [
     "AXIS",
-    "FONT",
     "INK",
+    "WIDTH",
     "IntervalRow",
+    "framed",
     "inline_svg",
     "interval_chart",
     "interval_specification",
@@ -22,13 +23,15 @@ __all__ = [
 
 _SVG = "http://www.w3.org/2000/svg"
 INK = "#010203"  # stands for currentColor, which the chart grammar does not know
-FONT = "system-ui, -apple-system, Segoe UI, Roboto, Helvetica Neue, Arial, sans-serif"
+_FONT = "system-ui, -apple-system, Segoe UI, Roboto, Helvetica Neue, Arial, sans-serif"
 _KEPT = {
     "d", "x", "y", "x2", "y2", "width", "height", "transform", "fill", "fill-opacity", "stroke", "stroke-width",
     "stroke-dasharray", "stroke-opacity", "opacity", "text-anchor", "font-family", "font-size", "font-weight",
 }  # fmt: skip
 AXIS = {"tickCount": 5, "gridOpacity": 0.14, "labelFlush": False}
 """What all axes of numbers share."""
+WIDTH = 420
+"""Width of the plots in pixels."""
 _LABEL = 30
 _PLAIN = {"shape": "circle", "size": 55, "line": 1.5}
 
@@ -175,19 +178,36 @@ def interval_specification(
                 "encoding": {"x": {"field": "at", **x}, "y": y},
             }
         )
+    return framed(layers, 30 * len(rows), labels)
+
+
+def framed(layers: list[dict[str, Any]], height: int, labels: Sequence[str], right: int = 24) -> dict[str, Any]:
+    """Return a Vega-Lite specification with the look that all charts share.
+
+    Parameters
+    ----------
+    layers : list of dict
+        What is drawn.
+    height : int
+        Height of the plot in pixels.
+    labels : sequence of str
+        Texts to the left of it, for which room is left.
+    right : int, default 24
+        Room to the right, in pixels.
+    """
     # The font of the reader may be wider than the one measured here: leave room for it.
-    room = 12 + 1.5 * max(len(label) for label in labels)
+    room = 12 + 1.5 * max((len(label) for label in labels), default=8)
     ink = dict.fromkeys(("labelColor", "titleColor", "domainColor", "tickColor", "gridColor"), INK)
     sizes = {"labelFontSize": 13, "titleFontSize": 13, "titleFontWeight": "normal"}
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
         "background": "transparent",
-        "width": 420,
-        "height": 30 * len(rows),
-        "padding": {"left": room, "right": 24, "top": 8, "bottom": 8},
+        "width": WIDTH,
+        "height": height,
+        "padding": {"left": room, "right": right, "top": 8, "bottom": 8},
         "layer": layers,
         "config": {
-            "font": FONT,
+            "font": _FONT,
             "view": {"stroke": None},
             "axis": {**ink, **sizes, "domainOpacity": 0.5, "tickOpacity": 0.5},
         },

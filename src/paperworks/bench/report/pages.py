@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
-import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import parse_qs, quote, unquote
+from urllib.parse import quote
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -22,6 +20,7 @@ from paperworks.bench import catalog
 from paperworks.bench.card import Card, card_of
 from paperworks.bench.report.charts import IntervalRow, interval_chart
 from paperworks.bench.report.plots import draw
+from paperworks.bench.report.provenance import HIDDEN, command_of, described, version_of
 from paperworks.bench.report.wording import (
     INTERVALS,
     SIGNS,
@@ -51,14 +50,12 @@ __all__ = [
     "file_name",
     "gather",
     "index_context",
-    "speed_of",
 ]
 
 _ROLES = {"method": 0, "ablation": 1, "peer": 2}
 _HISTORY = 20
 ASSETS = ("style.css", "site.js")
 """Files that pages load; they lie beside the templates."""
-_HIDDEN = ("pid", "pid_started")
 
 
 class Reader(Protocol):
@@ -168,16 +165,16 @@ def gather(
         The newest run of each study that is not on this machine.
     """
     cards = dict(cards or {})
-    history: dict[str, list[RunRecord]] = {}
-    for record in store.runs():
-        history.setdefault(record.study, []).append(record)
-    wanted = list(dict.fromkeys([*history, *cards])) if studies is None else list(studies)
+    history: dict[str, list[RunRecord]] = {slug: store.runs(slug) for slug in studies or ()}
+    if studies is None:
+        for record in store.runs():
+            history.setdefault(record.study, []).append(record)
+        history |= {slug: [] for slug in cards if slug not in history}
     given = studies if isinstance(studies, Mapping) else {}
     latest = store.latest()
     pages: list[Page] = []
     orphans: list[RunRecord] = []
-    for slug in wanted:
-        runs = history.get(slug, [])
+    for slug, runs in history.items():
         study = given.get(slug) or _study_of(slug, runs)
         card = cards.get(slug) or (card_of(study) if study else None)
         if card is None:
@@ -222,12 +219,12 @@ def environment() -> Environment:
         web=_web,
         slugged=_anchor,
         summary=_summary,
-        text=_described,
+        text=described,
     )
     made.globals.update(
         plural=plural,
         signs=SIGNS,
-        hidden=_HIDDEN,
+        hidden=HIDDEN,
         version=__version__,
         interval=_typographic(format_interval),
         intervals=INTERVALS,
@@ -319,7 +316,7 @@ def context_of(store: Reader, page: Page, speed: Mapping[str, Any] | None = None
     """Return what the page of a study is rendered with."""
     run, study, card = page.run, page.study, page.card
     contenders = [
-        {"name": c.name, "role": c.role, "source": c.source, "version": _version_of(c.name, c.requires, c.role, run)}
+        {"name": c.name, "role": c.role, "source": c.source, "version": version_of(c.name, c.requires, c.role, run)}
         for c in sorted(card.contenders, key=lambda c: _ROLES[c.role])
     ]
     context: dict[str, Any] = {
@@ -345,7 +342,7 @@ def context_of(store: Reader, page: Page, speed: Mapping[str, Any] | None = None
         context["stated"] = [{"statement": c.statement, "words": claim_in_words(asdict(c), study)} for c in stated]
     if run is None:
         return context
-    context["command"] = _command(run, study)
+    context["command"] = command_of(run, study)
     results = store.results(run.id)
     context["failures"] = _failures(results)
     if run.status != "done":
@@ -468,87 +465,3 @@ def _failures(results: pd.DataFrame) -> list[dict[str, Any]]:
         text = ", ".join(str(seed) for seed in seeds[:12]) + (", …" if len(seeds) > 12 else "")
         found.append({**dict(zip(keys, key, strict=True)), "n": len(rows), "seeds": text})
     return found
-
-
-def _version_of(name: str, requires: Sequence[str], role: str, run: RunRecord | None) -> str:
-    if run is None:
-        return ""
-    if name in (run.arguments.get("left_out") or ()):
-        return f"left out: {', '.join(requires) or 'what it needs'} not installed"
-    known = [f"{library} {run.versions[library]}" for library in requires if library in run.versions]
-    if not known and role != "peer":
-        known = [f"paperworks {run.version}"]
-    return ", ".join(known)
-
-
-def _command(run: RunRecord, study: Study | None) -> str:
-    """Return the command that repeats a run: whatever differs from what its scale does by itself."""
-    arguments = run.arguments
-    ref = str(arguments.get("study") or "")
-    parts = ["paperworks", "run", ref.removeprefix("file:") if ref.startswith("file:") else run.study]
-    parts += ["--scale", run.scale]
-    size = study.scales.get(run.scale) if study else None
-    seeds = [int(seed) for seed in arguments.get("seeds") or ()]
-    if seeds and not (size and seeds == list(range(size.seeds))):
-        parts += ["--seeds", _ranges(seeds)]
-    own = arguments.get("own")
-    usual: dict[str, Sequence[str]] = {}
-    if study and size:
-        usual["contenders"] = size.contenders or [contender.name for contender in study.contenders]
-        usual["datasets"] = size.datasets or study.datasets
-    for name in ("contenders", "datasets"):
-        chosen = [str(item) for item in arguments.get(name) or ()]
-        skipped = arguments.get("left_out") or () if name == "contenders" else ()
-        if chosen and not (name == "datasets" and own) and set(chosen) != set(usual.get(name, ())).difference(skipped):
-            parts += [f"--{name}", ",".join(chosen)]
-    if isinstance(own, Mapping):
-        path, _, query = str(own.get("ref", "")).removeprefix("file:").partition("?")
-        parts += ["--data", unquote(path)]
-        fields = parse_qs(query)
-        for name in ("target", "encoding", "drop"):
-            for value in fields.get(name, ()):
-                parts += [f"--{name}", value]
-    if arguments.get("timeout") is not None:
-        parts += ["--timeout", f"{arguments['timeout']:g}"]
-    return shlex.join(parts)
-
-
-def _ranges(seeds: Sequence[int]) -> str:
-    parts: list[list[int]] = []
-    for seed in sorted(set(seeds)):
-        if parts and seed == parts[-1][1] + 1:
-            parts[-1][1] = seed
-        else:
-            parts.append([seed, seed])
-    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in parts)
-
-
-def speed_of(folder: Path, slug: str) -> dict[str, Any] | None:
-    """Return the measured speed of a method from ``<slug>.json`` of a folder; None if there is no such file.
-
-    Raises
-    ------
-    ValueError
-        If the file is malformed.
-    """
-    path = folder / f"{slug}.json"
-    if not path.is_file():
-        return None
-    needed = ("name", "peer", "ours_seconds", "peer_seconds", "ratio", "ratio_low", "ratio_high")
-    try:
-        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        cases = [{**{name: case[name] for name in needed}, "note": case.get("note", "")} for case in record["cases"]]
-        for case in cases:
-            case.update({name: float(case[name]) for name in needed[2:]})
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"benchmarks: {path.name} is malformed ({error!r})") from error
-    return {"machine": _described(record.get("machine", "")), "date": record.get("date", ""), "cases": cases}
-
-
-def _described(value: Any) -> str:
-    """Return a recorded value as text."""
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_described(item)}" for key, item in value.items() if key not in _HIDDEN)
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return ", ".join(_described(item) for item in value)
-    return str(value)

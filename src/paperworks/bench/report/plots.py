@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from paperworks.bench.report.charts import AXIS, FONT, INK, inline_svg, shortened
+from paperworks.bench.report.charts import AXIS, INK, WIDTH, framed, inline_svg, shortened
 from paperworks.bench.report.wording import format_number, plural
 from paperworks.bench.study import Plot, Study
 from paperworks.bench.verdict import mean_interval
@@ -23,7 +23,7 @@ __all__ = ["Picture", "draw"]
 Box = tuple[float, float, float, float]
 """Left, top, right and bottom in pixels."""
 
-_WIDTH, _HEIGHT = 420, 320
+_HEIGHT = 320
 _LOG_SPAN = 30.0
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 _DASHES = ([1, 0], [6, 3], [2, 3], [8, 3, 2, 3])
@@ -116,7 +116,7 @@ def _tradeoff(plot: Plot, table: pd.DataFrame, names: Sequence[str], x_unit: str
     y_axis, y_place = _axis([v["y"] for v in values] + ([plot.reference] if plot.reference is not None else []))
     x = {"field": "x", "type": "quantitative", "scale": x_axis, "axis": {**AXIS, "title": x_unit}}
     y = {"field": "y", "type": "quantitative", "scale": y_axis, "axis": {**AXIS, "title": y_unit}}
-    places = [(_WIDTH * x_place(v["x"]), _HEIGHT * (1 - y_place(v["y"]))) for v in values]
+    places = [(WIDTH * x_place(v["x"]), _HEIGHT * (1 - y_place(v["y"]))) for v in values]
     layers = [_layer(values, {"type": "point", "shape": "circle", "fill": INK, "size": 60, "opacity": 1}, x=x, y=y)]
     for value, (align, dx, dy) in zip(values, _label_places([v["label"] for v in values], places), strict=True):
         mark = {"type": "text", "align": align, "dx": dx, "dy": dy, "fontSize": 12}
@@ -227,22 +227,7 @@ def _picture(
 ) -> Picture:
     import vl_convert
 
-    room = 12 + 1.5 * max((len(shortened(name)) for name in names), default=8)
-    ink = dict.fromkeys(("labelColor", "titleColor", "domainColor", "tickColor", "gridColor"), INK)
-    sizes = {"labelFontSize": 13, "titleFontSize": 13, "titleFontWeight": "normal"}
-    specification = {
-        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
-        "background": "transparent",
-        "width": _WIDTH,
-        "height": height,
-        "padding": {"left": room, "right": 130 if not names else 24, "top": 8, "bottom": 8},
-        "layer": layers,
-        "config": {
-            "font": FONT,
-            "view": {"stroke": None},
-            "axis": {**ink, **sizes, "domainOpacity": 0.5, "tickOpacity": 0.5},
-        },
-    }
+    specification = framed(layers, height, [shortened(name) for name in names], right=24 if names else 130)
     if plot.reference is not None:
         caption += f" Dashed: {format_number(plot.reference, 3 if not float(plot.reference).is_integer() else 0)}."
     said = "; ".join(f"{row[0]} {row[2]}" for row in rows)

@@ -16,8 +16,8 @@ from paperworks.bench.report.pages import (
     file_name,
     gather,
     index_context,
-    speed_of,
 )
+from paperworks.bench.report.provenance import speed_of
 from paperworks.bench.study import Study
 
 __all__ = ["build_site"]

@@ -41,6 +41,7 @@ def compare_runs(study: Study, before: pd.DataFrame, after: pd.DataFrame, *, con
     check_results(before)
     check_results(after)
     rows: list[dict[str, Any]] = []
+    signs = {metric.name: sign_of(metric) for metric in study.metrics}
     keys = ["contender", *KEYS]
     common = before[keys].merge(after[keys], on=keys)["contender"]
     for metric in study.metrics:
@@ -68,23 +69,21 @@ def compare_runs(study: Study, before: pd.DataFrame, after: pd.DataFrame, *, con
                     "n_left_out": int(kept.size - change.size),
                     "n_changed": int(np.count_nonzero(change)),
                     "p": signed_rank(change),
-                    "gain": sign_of(metric) * float(change.mean()) if change.size else math.nan,
                 }
             )
     corrected = holm([row["p"] for row in rows])
     for row, p in zip(rows, corrected, strict=True):
         row["p_holm"] = float(p)
-        row["finding"] = _finding(row, 1 - confidence)
-        del row["gain"]
+        row["finding"] = _finding(row, 1 - confidence, signs[row["metric"]])
     columns = ["metric", "contender", "before", "after", "change", "low", "high", "n_pairs", "n_left_out", "n_changed"]
     return pd.DataFrame(rows, columns=[*columns, "p", "p_holm", "finding"])
 
 
-def _finding(row: dict[str, Any], level: float) -> str:
+def _finding(row: dict[str, Any], level: float, sign: float) -> str:
     if not row["n_pairs"]:
         return ""
     if not row["n_changed"]:
         return "unchanged"
     if row["p_holm"] < level:
-        return "better" if row["gain"] > 0 else "worse"
+        return "better" if sign * row["change"] > 0 else "worse"
     return "not significant"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -177,7 +178,7 @@ def _g_p(codes: Any, x: int, y: int, z: Sequence[int]) -> float:
     return float(chi2.sf(max(2.0 * float(observed @ np.log(ratio)), 0.0), dof))
 
 
-class Tester:
+class Tester(ABC):
     """Asks each question (x, y | z) once, remembers the answers and counts them by stage.
 
     Subclasses give ``compute(x, y, z)``, a p-value, for x < y and sorted z.
@@ -193,9 +194,9 @@ class Tester:
         self.counts: Counter[str] = Counter(markov_blanket=0, skeleton=0, decision=0)
         self.stage = "skeleton"
 
+    @abstractmethod
     def compute(self, x: int, y: int, z: Sequence[int]) -> float:
         """Return the p-value of one test."""
-        raise NotImplementedError
 
     def p(self, x: int, y: int, z: Sequence[int]) -> float:
         """Return the p-value of x and y given z (sorted); a new question is counted."""

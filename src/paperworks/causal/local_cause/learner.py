@@ -8,6 +8,7 @@ can't change any more.
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import numpy as np
@@ -23,7 +24,7 @@ __all__ = ["Blankets", "GaussianBlankets", "LocalLearner", "TestedBlankets"]
 Floats = NDArray[np.float64]
 
 
-class Blankets:
+class Blankets(ABC):
     """Markov blankets of all variables by total conditioning: y is in x's if they depend given all others."""
 
     def __init__(self, tester: Tester, n: int, alpha: float) -> None:
@@ -32,9 +33,9 @@ class Blankets:
         self.alpha = alpha
         self.found: dict[int, tuple[int, ...]] = {}
 
+    @abstractmethod
     def p(self, x: int, y: int) -> float:
         """Return the p-value of x and y given all others."""
-        raise NotImplementedError
 
     def __call__(self, x: int) -> tuple[int, ...]:
         """Return the Markov blanket of x, sorted."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,7 +39,7 @@ class _Start(NamedTuple):
     now: Tensor
 
 
-class SequenceScorer(BaseEstimator):
+class SequenceScorer(BaseEstimator, ABC):
     """Fits a network to records and scores sequences of actions; subclasses bring the network."""
 
     horizon: int
@@ -56,8 +57,9 @@ class SequenceScorer(BaseEstimator):
     random_state: Any
     verbose: int
 
+    @abstractmethod
     def _network(self, sizes: Sizes) -> Any:
-        raise NotImplementedError
+        """Return the network to be trained."""
 
     def _check_options(self) -> None:
         for name in ("horizon", "latent_dim", "hidden_dim", "n_layers", "batch_size", "max_steps"):

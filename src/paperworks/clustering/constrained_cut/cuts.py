@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from paperworks._checks import check_finite_array, check_integer
-from paperworks.clustering.constrained_cut.problem import Floats, Problem, degrees, read_weights
+from paperworks.clustering.constrained_cut.problem import Floats, Problem, degrees, read_similarities
 
 __all__ = ["best_sweep", "brute_force_cut", "cut_ratio", "prefix_cuts", "ratio_of", "read_pair", "sweep_cut"]
 
@@ -19,7 +19,7 @@ Labels = NDArray[np.int64]
 
 def read_pair(G: Any, H: Any) -> Problem:
     """Return the problem of two graphs, without a dense part."""
-    g, h = read_weights(G, "G"), read_weights(H, "H")
+    g, h = read_similarities(G, "G").weights, read_similarities(H, "H").weights
     if g.shape != h.shape:
         raise ValueError(f"G and H must have the same nodes, got {g.shape[0]} and {h.shape[0]}")
     return Problem(g, h, np.zeros(g.shape[0]))

@@ -10,7 +10,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import KMeans
 from sklearn.neighbors import NearestNeighbors
@@ -19,10 +18,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from paperworks._checks import check_choice, check_integer, check_positive
 from paperworks._numerics.kernels import squared_distances
-from paperworks.clustering._graphs import Graph, read_graph, read_pairs
+from paperworks.clustering._graphs import Graph
 from paperworks.clustering.constrained_cut.bounds import Bounds, bounds_of
 from paperworks.clustering.constrained_cut.cuts import Labels, best_sweep, check_min_fraction, ratio_of
-from paperworks.clustering.constrained_cut.problem import Floats, Problem, components, degrees
+from paperworks.clustering.constrained_cut.inputs import dissimilarity, joined, pair_matrix, read_both
+from paperworks.clustering.constrained_cut.problem import Floats, Problem, components, degrees, read_similarities
 from paperworks.clustering.constrained_cut.spectrum import Pencil, grounded, neutral_pairs, potential_pairs
 
 __all__ = ["ConstrainedSpectralCut"]
@@ -204,7 +204,7 @@ class ConstrainedSpectralCut(ClusterMixin, BaseEstimator):
         k = check_integer(self.n_clusters, "n_clusters", minimum=2)
         if k > n:
             raise ValueError(f"n_clusters must be at most the number of nodes ({n}), got {k}")
-        must, cannot = _pairs(must_link, cannot_link, graph)
+        must, cannot = read_both(must_link, cannot_link, graph)
         self._loop_at = self._check_loop(n)
         problem = self._problem(graph, H, must, cannot)
         self._problem_ = problem
@@ -263,17 +263,12 @@ class ConstrainedSpectralCut(ClusterMixin, BaseEstimator):
 
     def _similarity(self, X: Any) -> Graph:
         if self.affinity == "precomputed":
-            graph = read_graph(X, "X", weighted=True)
-            if graph.weights.nnz and graph.weights.data.min() < 0:
-                raise ValueError(f"X must have no negative weight, got {graph.weights.data.min():g}")
-            return graph
+            return read_similarities(X, "X")
         rows = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
         if callable(self.affinity):
-            graph = read_graph(np.asarray(self.affinity(X)), "affinity(X)")
+            graph = read_similarities(np.asarray(self.affinity(X)), "affinity(X)")
             if graph.n_nodes != len(rows):
                 raise ValueError(f"affinity(X) must have one node per row ({len(rows)}), got {graph.n_nodes}")
-            if graph.weights.nnz and graph.weights.data.min() < 0:
-                raise ValueError(f"affinity(X) must have no negative weight, got {graph.weights.data.min():g}")
             return graph
         if self.affinity == "rbf":
             apart = squared_distances(rows, rows)
@@ -283,7 +278,7 @@ class ConstrainedSpectralCut(ClusterMixin, BaseEstimator):
             return Graph(sparse.csr_array(0.5 * (weights + weights.T)), None, True)
         k = min(self.n_neighbors, len(rows) - 1)
         found = NearestNeighbors(n_neighbors=k, n_jobs=self.n_jobs).fit(rows).kneighbors_graph(mode="connectivity")
-        return Graph(_joined(sparse.csr_array(0.5 * (found + found.T)), rows), None, False)
+        return Graph(joined(sparse.csr_array(0.5 * (found + found.T)), rows), None, False)
 
     def _problem(self, graph: Graph, H: Any, must: NDArray[np.int64], cannot: NDArray[np.int64]) -> Problem:
         n = graph.n_nodes
@@ -292,13 +287,13 @@ class ConstrainedSpectralCut(ClusterMixin, BaseEstimator):
             name: usual if value == "auto" else float(value)
             for name, value in (("must", self.must_link_weight), ("cannot", self.cannot_link_weight))
         }
-        G = sparse.csr_array(graph.weights + _pair_matrix(must, weights["must"], n))
+        G = sparse.csr_array(graph.weights + pair_matrix(must, weights["must"], n))
         d_G = degrees(G)
         bare = np.flatnonzero(d_G <= 0)
         if bare.size:
             raise ValueError(f"node {graph.name(int(bare[0]))!r} has no edge in X and no must-link: it can't be placed")
-        dissimilar = _dissimilarity(H, graph) if H is not None else sparse.csr_array((n, n))
-        dissimilar = sparse.csr_array(dissimilar + _pair_matrix(cannot, weights["cannot"], n))
+        dissimilar = dissimilarity(H, graph) if H is not None else sparse.csr_array((n, n))
+        dissimilar = sparse.csr_array(dissimilar + pair_matrix(cannot, weights["cannot"], n))
         if self.background == "auto":
             enough = (degrees(dissimilar) > 0).all() and components(dissimilar)[0] == 1
             self.background_ = 1.0 if H is None else 0.0 if enough else _FAINT
@@ -419,63 +414,6 @@ class ConstrainedSpectralCut(ClusterMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.affinity == "precomputed"
         return tags
-
-
-def _pairs(must_link: Any, cannot_link: Any, graph: Graph) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return both lists without repetitions, each pair with the smaller number first."""
-    found = []
-    for name, given in (("must_link", must_link), ("cannot_link", cannot_link)):
-        pairs = read_pairs(given, graph, name)
-        same = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
-        if same.size:
-            raise ValueError(f"{name} holds the pair of {graph.name(int(pairs[same[0], 0]))!r} with itself")
-        found.append(np.unique(np.sort(pairs, axis=1), axis=0))
-    both = set(map(tuple, found[0].tolist())) & set(map(tuple, found[1].tolist()))
-    if both:
-        u, v = min(both)
-        raise ValueError(f"must_link and cannot_link both hold the pair ({graph.name(u)!r}, {graph.name(v)!r})")
-    return found[0], found[1]
-
-
-def _dissimilarity(H: Any, graph: Graph) -> sparse.csr_array:
-    """Return the weights of H in the order of G's nodes."""
-    other = read_graph(H, "H", weighted=True)
-    if other.weights.nnz and other.weights.data.min() < 0:
-        raise ValueError(f"H must have no negative weight, got {other.weights.data.min():g}")
-    if graph.names is None or other.names is None:
-        if other.n_nodes != graph.n_nodes:
-            raise ValueError(f"H must have the nodes of X ({graph.n_nodes}), got {other.n_nodes}")
-        return other.weights
-    place = {name: i for i, name in enumerate(graph.names)}
-    unknown = [name for name in other.names if name not in place]
-    if unknown:
-        raise ValueError(f"H has the node {unknown[0]!r}, which X does not have")
-    at = np.array([place[name] for name in other.names])
-    rows = other.weights.tocoo()
-    n = graph.n_nodes
-    return sparse.csr_array((rows.data, (at[rows.row], at[rows.col])), shape=(n, n))
-
-
-def _pair_matrix(pairs: NDArray[np.int64], weight: float, n: int) -> sparse.csr_array:
-    rows, columns = np.concatenate([pairs, pairs[:, ::-1]]).T
-    return sparse.csr_array((np.full(len(rows), weight), (rows, columns)), shape=(n, n))
-
-
-def _joined(weights: sparse.csr_array, rows: Floats) -> sparse.csr_array:
-    """Join the pieces of a graph of neighbours by the shortest edges between them, at weight 1/2."""
-    while (count := (found := components(weights))[0]) > 1:
-        labels = found[1]
-        smallest = int(np.argmin(np.bincount(labels, minlength=count)))
-        inside, outside = np.flatnonzero(labels == smallest), np.flatnonzero(labels != smallest)
-        if len(inside) * len(outside) <= 4_000_000:
-            apart = cdist(rows[inside], rows[outside])
-            i, j = (int(place) for place in np.unravel_index(int(np.argmin(apart)), apart.shape))
-        else:
-            distance, near = NearestNeighbors(n_neighbors=1).fit(rows[outside]).kneighbors(rows[inside])
-            i = int(np.argmin(distance[:, 0]))
-            j = int(near[i, 0])
-        weights = sparse.csr_array(weights + _pair_matrix(np.array([[inside[i], outside[j]]]), 0.5, len(rows)))
-    return weights
 
 
 def _by_kmeans(points: Floats, k: int, rng: np.random.RandomState) -> Labels:

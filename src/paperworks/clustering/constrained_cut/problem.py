@@ -9,19 +9,19 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from paperworks.clustering._graphs import read_graph
+from paperworks.clustering._graphs import Graph, read_graph
 
-__all__ = ["Problem", "components", "degrees", "laplacian", "read_weights", "signed_laplacian"]
+__all__ = ["Problem", "components", "degrees", "laplacian", "read_similarities", "signed_laplacian"]
 
 Floats = NDArray[np.float64]
 
 
-def read_weights(graph: Any, name: str) -> sparse.csr_array:
-    """Return the symmetric non-negative weights of a graph in any form, without a diagonal."""
-    weights = read_graph(graph, name, weighted=True).weights
-    if weights.nnz and weights.data.min() < 0:
-        raise ValueError(f"{name} must have no negative weight, got {weights.data.min():g}")
-    return weights
+def read_similarities(X: Any, name: str) -> Graph:
+    """Read a graph in any form whose weights must not be negative."""
+    graph = read_graph(X, name, weighted=True)
+    if graph.weights.nnz and graph.weights.data.min() < 0:
+        raise ValueError(f"{name} must have no negative weight, got {graph.weights.data.min():g}")
+    return graph
 
 
 def degrees(weights: sparse.csr_array) -> Floats:

@@ -6,6 +6,7 @@ A contender chooses arms from the counts and means of the past, then is shown th
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ Ints = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
 
-class Runs:
+class Runs(ABC):
     """Counts and means of all runs; the contenders below add how to choose arms and when to stop."""
 
     row_arrays: tuple[str, ...] = ("counts", "means")
@@ -39,17 +40,17 @@ class Runs:
         self.n_runs = len(self.counts)
         self.base = np.arange(self.n_runs) * self.n_arms  # where each run starts in a flattened array
 
+    @abstractmethod
     def select(self) -> Ints:
         """Return the next arm of each run."""
-        raise NotImplementedError
 
+    @abstractmethod
     def stopped(self) -> Mask:
         """Return which runs have seen enough."""
-        raise NotImplementedError
 
+    @abstractmethod
     def answer(self, run: int) -> Ints:
         """Return the change points that a run would report now."""
-        raise NotImplementedError
 
     def record(self, arms: Ints, rewards: Floats) -> None:
         """Take one reward of each run."""
@@ -62,7 +63,7 @@ class Runs:
         self.n_samples += 1
         self.moved(arms, mean)
 
-    def moved(self, arms: Ints, means: Floats) -> None:
+    def moved(self, arms: Ints, means: Floats) -> None:  # noqa: B027
         """Bring up to date what depends on the mean of the arms just seen."""
 
     def keep(self, kept: Mask) -> None:

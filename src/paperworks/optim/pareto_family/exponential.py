@@ -7,6 +7,7 @@ theta, eta = E T(x), A and the Fisher matrix where it doesn't.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,7 +40,7 @@ def mix(weights: Floats, values: Floats) -> Floats:
     return (weights @ values.reshape(len(values), -1)).reshape(len(weights), *values.shape[1:])
 
 
-class Family:
+class Family(ABC):
     """An exponential family; subclasses say what its members are.
 
     Parameters
@@ -60,39 +61,39 @@ class Family:
         self.tol = tol
         self.max_iter = max_iter
 
-    # What a family must say
+    # What a family says; products and Gaussians go other ways, a user's own has no samples
 
+    @abstractmethod
     def check(self, values: tuple[Any, ...], where: str, reg: float = 0.0) -> Params:
         """Return the parameters of one member as arrays, or raise an error that begins with `where`."""
-        raise NotImplementedError
 
     def statistics(self, x: Floats) -> Floats:
         """T(x) of each row."""
-        raise NotImplementedError
+        raise TypeError(f"the family {self.name!r} has no sufficient statistic")
 
+    @abstractmethod
     def natural(self, params: Params) -> Floats:
         """Theta of each member, (n, p)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def expectation(self, params: Params) -> Floats:
         """Eta of each member, (n, p)."""
-        raise NotImplementedError
 
     def from_natural(self, theta: Floats) -> Params:
         """Return the members with these natural coordinates."""
-        raise NotImplementedError
+        raise TypeError(f"the family {self.name!r} has no map from natural coordinates")
 
     def from_expectation(self, eta: Floats, start: Params | None = None) -> Params:
         """Return the members with these expectations; `start` is where an iteration may begin."""
-        raise NotImplementedError
+        raise TypeError(f"the family {self.name!r} has no map from expectations")
 
     def log_partition(self, params: Params) -> Floats:
         """A(theta) of each member, (n,)."""
-        raise NotImplementedError
+        raise TypeError(f"the family {self.name!r} has no log partition of its own")
 
     def fisher(self, params: Params) -> Floats:
         """Hessian of A, the covariance of T, of each member, (n, p, p)."""
-        raise NotImplementedError
+        raise TypeError(f"the family {self.name!r} has no Fisher metric of its own")
 
     def log_base(self, x: Floats) -> Floats | float:
         """Log h(x) of each row."""
@@ -104,7 +105,7 @@ class Family:
 
     def draw(self, params: Params, n: int, rng: np.random.Generator) -> Floats:
         """Return `n` draws from one member (no leading axis)."""
-        raise NotImplementedError
+        raise TypeError(f"the family {self.name!r} has no draws")
 
     def mean(self, params: Params) -> Floats:
         """Mean of x under each member."""
@@ -126,7 +127,7 @@ class Family:
 
     def samples(self, x: Any, where: str) -> Floats:
         """Return a checked sample of the family."""
-        raise NotImplementedError
+        raise TypeError(f"the family {self.name!r} has no samples")
 
     def estimate(self, samples: list[Any], wheres: list[str]) -> list[tuple[Any, ...]]:
         """Maximum likelihood of each sample: the member with the mean of T(x)."""
@@ -152,8 +153,8 @@ class Family:
 
     # Mixtures and divergences; `inner` is a form of the parameters in which they are computed
 
-    def check_targets(self, params: Params, divergence: str, names: list[str]) -> None:
-        """Raise ValueError if the targets don't fit each other under the divergence."""
+    def check_targets(self, params: Params, divergence: str, names: list[str]) -> None:  # noqa: B027
+        """Raise ValueError if the targets don't fit each other under the divergence; most families fit always."""
 
     def prepare(self, params: Params) -> Any:
         """Return the targets in the form that the functions below take."""

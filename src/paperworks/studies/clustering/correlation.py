@@ -270,10 +270,15 @@ def random_pivot(given: Problem, rng: np.random.Generator) -> Ints:
 
 
 def cop_kmeans(given: Problem, seed: int) -> Ints:
-    """Run COP-KMeans with the true number of clusters; it draws from NumPy's global state, which is put back."""
+    """Run COP-KMeans with the true number of clusters.
+
+    It draws from NumPy's global state, and its import turns underflow into an error; both are put back.
+    """
     import numpy as np
-    from active_semi_clustering.exceptions import ClusteringNotFoundException, EmptyClustersException
-    from active_semi_clustering.semi_supervised.pairwise_constraints import COPKMeans
+
+    with np.errstate():
+        from active_semi_clustering.exceptions import ClusteringNotFoundException, EmptyClustersException
+        from active_semi_clustering.semi_supervised.pairwise_constraints import COPKMeans
 
     assert given.truth is not None
     state = np.random.get_state()  # noqa: NPY002

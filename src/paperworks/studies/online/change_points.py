@@ -279,7 +279,7 @@ STUDY = Study(
         Contender("uniform", role="peer", source="every arm in turn, same stopping rule"),
         Contender("elimination", role="peer", source="arms of surviving pairs in turn, same stopping rule"),
         Contender("bisect", role="peer", source="halving, for exactly one jump, same kind of threshold"),
-        Contender("clustering", role="peer", source="groups of equal means, after Yang, Zhong and Tan 2022"),
+        Contender("clustering", role="peer", source="groups of equal means, after Yang and others, 2022"),
         Contender(
             "ruptures",
             role="peer",
