@@ -1,7 +1,8 @@
-"""No test reads or writes the user's own results."""
+"""No test reads or writes the user's own results, or leaves NumPy in another state than it found it."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 
@@ -10,3 +11,10 @@ def _own_store(tmp_path_factory: pytest.TempPathFactory) -> object:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PAPERWORKS_STORE", str(tmp_path_factory.mktemp("store") / "results.sqlite"))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _numpy_errors() -> object:
+    before = np.geterr()
+    yield
+    assert np.geterr() == before

@@ -83,8 +83,8 @@ def test_peers() -> None:
         )  # one of two plus pairs is cut; 3-4 is worth no more than 3-5 costs
 
 
+@pytest.mark.skipif(importlib.util.find_spec("active_semi_clustering") is None, reason="needs the peer")
 def test_cop_kmeans_leaves_the_global_state_alone() -> None:
-    pytest.importorskip("active_semi_clustering")
     before = np.random.get_state()[1].copy()  # noqa: NPY002
     errors = np.geterr()
     given = study.problem("iris-60", 0)

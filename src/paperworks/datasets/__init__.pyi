@@ -6,6 +6,8 @@ from .encode import tabular_encoder as tabular_encoder
 from .files import OwnFile as OwnFile
 from .files import own_file as own_file
 from .files import raw_table as raw_table
+from .operators import OperatorData as OperatorData
+from .operators import make_operator_data as make_operator_data
 from .record import DataError as DataError
 from .record import Dataset as Dataset
 from .record import Table as Table
