@@ -3,3 +3,10 @@ from .quanonet import QuanONet as QuanONet
 from .quanonet import QuanONetRegressor as QuanONetRegressor
 from .quanonet import depolarize as depolarize
 from .quanonet import hamiltonian_spectrum as hamiltonian_spectrum
+from .synevo import GraphWaveNet as GraphWaveNet
+from .synevo import SynEVO as SynEVO
+from .synevo import contrastive_loss as contrastive_loss
+from .synevo import curriculum_order as curriculum_order
+from .synevo import domain_distance as domain_distance
+from .synevo import elastic_factors as elastic_factors
+from .synevo import synapse_gate as synapse_gate
