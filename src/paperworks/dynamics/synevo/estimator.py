@@ -454,7 +454,10 @@ class SynEVO(BaseEstimator):
         data = self._series(array, scaler, self._device())
         seed = self.seed_ + 3 + len(self.scalers_)
         with _seeded(seed):
-            self._join(name, data, epochs) if related else self._branch(name, data, epochs, windows, seed)
+            if related:
+                self._join(name, data, epochs)
+            else:
+                self._branch(name, data, epochs, windows, seed)
         self.scalers_[name], self.gate_[name] = scaler, related
         head = self.extractors_.get(name, shared)
         self.embeddings_[name] = windows.values @ head.numpy().T
@@ -693,7 +696,8 @@ class SynEVO(BaseEstimator):
         for name in ("window", "horizon", "embed_dim", "cycles", "batch_size", "window_stride"):
             check_integer(getattr(self, name), name, minimum=1)
         check_integer(self.epochs, "epochs", minimum=0)
-        check_integer(self.verbose, "verbose", minimum=0) if not isinstance(self.verbose, bool) else None
+        if not isinstance(self.verbose, bool):
+            check_integer(self.verbose, "verbose", minimum=0)
         for name in ("margin", "lr", "curriculum_lr"):
             check_positive(getattr(self, name), name)
         check_positive(self.curriculum_weight_decay, "curriculum_weight_decay", zero_ok=True)
