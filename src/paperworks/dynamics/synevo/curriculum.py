@@ -89,8 +89,10 @@ def elastic_factors(
 
     Returns
     -------
-    dropout, weight_decay : dict
-        Values by name.
+    dropout : dict
+        Dropout by name.
+    weight_decay : dict
+        Weight decay by name.
 
     Raises
     ------
@@ -115,8 +117,8 @@ def elastic_factors(
         d_max = max(lengths.values(), default=0.0)
     d_max = check_positive(d_max, "d_max", zero_ok=True)
     unit = d_max / 3 if scale == "relative" else 1.0
-    factors = {
-        name: -np.expm1((min(length, d_max) - d_max) / unit) if d_max > 0 else 0.0 for name, length in lengths.items()
-    }
+    factors = dict.fromkeys(lengths, 0.0)
+    if d_max > 0:
+        factors = {name: abs(float(np.expm1((min(l, d_max) - d_max) / unit))) for name, l in lengths.items()}
     dropout = {name: min(float(p0 * f), MAX_DROPOUT) for name, f in factors.items()}
     return dropout, {name: float(lambda0 * f) for name, f in factors.items()}

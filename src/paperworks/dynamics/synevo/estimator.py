@@ -222,6 +222,12 @@ class SynEVO(BaseEstimator):
         self.verbose = verbose
         self.callback = callback
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags._skip_test = True  # a mapping of series is not the array that the common checks pass
+        return tags
+
     # Training
 
     def fit(self, domains: Mapping[str, Any], adjacency: Any = None) -> Self:
